@@ -1,0 +1,60 @@
+"""Checks that every accounting function makes of what it is given, and the words for what is wrong."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+
+from lecture_lib.quantity import LectureError, Quantity
+
+
+def whole(name: str, value: object, least: int = 1) -> int:
+    """`value` as an int of at least `least`.
+
+    A float without a fraction (7e9) and a Quantity are taken as well; anything else is a LectureError.
+    """
+    number = value.base_value if isinstance(value, Quantity) else value
+    if isinstance(number, bool):
+        raise LectureError(
+            f"expected a whole number for {name}; got {value!r}; write 1 or 0 if that is meant"
+        )
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    try:
+        count = operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise LectureError(
+            f"expected a whole number for {name}; got {value!r}; give a count of at least {least}"
+        ) from None
+    if count < least:
+        raise LectureError(
+            f"expected {name} of at least {least}; got {count:,}; give a {'positive' if least else 'non-negative'} count"
+        )
+    return count
+
+
+def sizes(name: str, values: object, least: int = 1) -> tuple[int, ...]:
+    """Several whole numbers, as a shape or a list of widths."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise LectureError(
+            f"expected {name} as a sequence of whole numbers; got {values!r}; write (2, 128) or (5,)"
+        )
+    return tuple(whole(f"{name}[{position}]", value, least) for position, value in enumerate(values))
+
+
+def unknown(what: str, got: object, known: Iterable[str], add: str) -> LectureError:
+    """The error for a name that is not known: the close ones first, then how to add it."""
+    names = list(known)
+    near = closest(str(got), names)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(names)}"
+    return LectureError(f"expected {what}; got {got!r}; {hint} {add}".rstrip())
+
+
+def closest(got: str, known: Iterable[str]) -> list[str]:
+    """Up to three known names that look like `got`."""
+    import difflib  # only an error needs it
+
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(got.lower(), by_lower, n=3, cutoff=0.6)
+    near += [name for name in by_lower if name.startswith(got.lower()) or got.lower().startswith(name)]
+    return [by_lower[match] for match in dict.fromkeys(near)][:3] if got else []
