@@ -1,0 +1,64 @@
+"""How every figure of the course looks: large type, direct labels, colours that also differ as greys.
+
+Colour is never the only difference: what is predicted is a line or an open mark and says "predicted",
+what is measured a filled mark and says "measured".
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import matplotlib as mpl
+from cycler import cycler
+
+# Okabe and Ito's palette, told apart with every common kind of colour blindness; from dark to light grey.
+BLACK = "#000000"
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+SKY = "#56B4E9"
+ORANGE = "#E69F00"
+YELLOW = "#F0E442"
+GREY = "#595959"  # text and lines that stand back: 7:1 on white
+PALE = "#E8E8E8"
+
+# A guess, a prediction and a measurement: by shape, by filling and in words.
+GUESS = {"marker": "D", "color": GREY, "markerfacecolor": "white", "markeredgewidth": 2.5, "markersize": 13}
+PREDICTED = {"marker": "o", "color": BLUE, "markerfacecolor": "white", "markeredgewidth": 3, "markersize": 15}
+MEASURED = {"marker": "s", "color": VERMILLION, "markerfacecolor": VERMILLION, "markersize": 13}
+
+# Fills that differ in pattern as well as in colour, for parts of a whole.
+HATCHES = ("", "//", "..", "\\\\", "xx", "--")
+
+_STYLE: Any = {
+    "figure.figsize": (11.0, 5.2),  # 1056 CSS pixels: fits a 1280 × 720 slide under its title
+    "figure.dpi": 96,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same on every machine
+    "font.size": 15,
+    "axes.titlesize": 19,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 14,
+    "axes.labelsize": 16,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 1.2,
+    "axes.prop_cycle": cycler(color=[BLUE, VERMILLION, GREEN, BLACK], linestyle=["-", "--", "-.", ":"]),
+    "xtick.labelsize": 14.5,
+    "ytick.labelsize": 14.5,
+    "lines.linewidth": 2.5,
+    "lines.markersize": 11,
+    "hatch.linewidth": 1.2,
+    "legend.frameon": False,
+    "text.usetex": False,
+}
+
+
+def course_style() -> AbstractContextManager[None]:
+    """`with course_style():` draws as the course does, and leaves Matplotlib's own settings as they were."""
+    return mpl.rc_context(_STYLE)

@@ -1,0 +1,9 @@
+"""Times, counts and weighs on the machine it runs on. Everything here needs torch; nothing here predicts.
+
+device      which device, and what it is
+storage     bytes of tensors, modules and optimizers, each storage once
+autograd    what a forward pass keeps for its backward
+flops       FLOPs that really ran, with what could not be counted named
+timing      how long a callable takes, and how sure that is
+comparison  a prediction beside its measurement
+"""
