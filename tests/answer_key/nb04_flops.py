@@ -1,0 +1,1103 @@
+"""Answers, hints and known mistakes of notebooks/04_flops.ipynb."""
+
+import random
+
+from lecture_lib.exercises.key import Edit, Exercise, Mistake
+
+SMALL = (2, 3, 5, 7, 11, 13, 17, 19)
+
+
+def draw_layer(rng):
+    M, d_in, d_out = rng.sample(SMALL, 3)
+    return {"M": M, "d_in": d_in, "d_out": d_out}
+
+
+LAYERS = [
+    {"M": 3, "d_in": 5, "d_out": 7},
+    {"M": 11, "d_in": 2, "d_out": 13},
+    {"M": 512, "d_in": 4096, "d_out": 1000},
+]
+LAYER_TEXT = "M={M}, d_in={d_in}, d_out={d_out}"
+
+
+# -- recall
+
+X_BYTES = Exercise(
+    id="4.1",
+    title="What an input weighs",
+    notebook="04_flops",
+    kind="quantity",
+    level="recall",
+    difficulty="warm-up",
+    points=0,
+    minutes=1,
+    unit="MB",
+    answer="4.194304 MB",
+    mistakes=[
+        Mistake("as-fp32", "You gave each value four bytes; BF16 has two.", "8.39 MB"),
+        Mistake("bits-for-bytes", "That is the number of bits, 16 for each value; eight of them are a byte.", "67.1 MB"),
+        Mistake("elements-only", "That is the number of elements; each takes two bytes in BF16.", "2.10 MB"),
+        Mistake("mib-for-mb", "It is 4 MiB (2^20 bytes each); a megabyte is 10^6 bytes.", "4.00 MB"),
+    ],
+    hints=[
+        "Logical bytes are elements times bytes per element.",
+        "512 × 4096 elements; BF16 has 16 bits, two bytes.",
+        "512 × 4096 × 2 bytes, divided by 10^6.",
+    ],
+)
+
+TRANSPOSE_BYTES = Exercise(
+    id="4.2",
+    title="What a transpose weighs",
+    notebook="04_flops",
+    kind="choice",
+    level="recall",
+    difficulty="warm-up",
+    points=0,
+    minutes=1,
+    answer="a",
+    options={
+        "a": "0 B: both names share one storage",
+        "b": "67.1 MB: a transpose is a second matrix",
+        "c": "33.6 MB: half of the entries move",
+    },
+    mistakes=[
+        Mistake("transpose-copies", "`W.T` swaps the strides and reads the same storage: nothing is copied.", "b"),
+        Mistake("half-moves", "No entry moves at all: `W.T` swaps the strides of the same storage.", "c"),
+    ],
+    hints=[
+        "Does `W.T` have a storage of its own?",
+        "Think of its strides: (1, 4096) where W has (4096, 1).",
+        "A transpose is a view: same storage, other strides.",
+    ],
+)
+
+ROW_KEEPS = Exercise(
+    id="4.3",
+    title="What one row keeps alive",
+    notebook="04_flops",
+    kind="quantity",
+    level="recall",
+    difficulty="warm-up",
+    points=0,
+    minutes=1,
+    unit="MB",
+    answer="4 MB",
+    mistakes=[
+        Mistake("row-only", "The row is a view: it keeps the whole storage of X, not its own 4,000 bytes.", "0.004 MB"),
+        Mistake("freed", "`del X` removes the name; the row still needs the storage.", "0 MB"),
+        Mistake("both-counted", "The row has no bytes of its own; count X's storage once.", "4.004 MB"),
+    ],
+    hints=[
+        "A row of a tensor is a view of it.",
+        "A view keeps the whole storage, however little of it it shows.",
+        "1000 × 1000 values of four bytes.",
+    ],
+)
+
+
+# -- one product
+
+
+def additions(M, d_in, d_out):
+    return M * d_out * (d_in - 1)
+
+
+ADDITIONS = Exercise(
+    id="4.4",
+    title="The missing row: additions",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="warm-up",
+    points=1,
+    minutes=3,
+    unit="FLOP",
+    answer=additions,
+    cases=LAYERS,
+    draw=draw_layer,
+    case_text=LAYER_TEXT,
+    mistakes=[
+        Mistake(
+            "an-addition-for-every-term",
+            "A sum of {d_in} terms takes {d_in} − 1 additions: the first term is added to nothing.",
+            Edit("(d_in - 1)", "d_in"),
+            see="04-forward",
+        ),
+        Mistake(
+            "sums-over-outputs",
+            "Each output is a sum over d_in, and there are M·d_out of them; you summed over d_out.",
+            [Edit("d_out *", "d_in *"), Edit("(d_in - 1)", "(d_out - 1)")],
+            see="04-forward",
+        ),
+        Mistake(
+            "one-row-only",
+            "That is one row of Y; X has M = {M} rows, and each has its own outputs.",
+            Edit("M * ", ""),
+            see="04-forward",
+        ),
+        Mistake(
+            "total-instead",
+            "That is the ledger's total; the row holds the additions alone.",
+            Edit("(d_in - 1)", "(2 * d_in - 1)"),
+            see="04-count-by-hand",
+        ),
+    ],
+    hints=[
+        "Take one output: how many `+` signs stand in a sum of d_in products?",
+        "d_in − 1 for each output, and Y has M·d_out outputs.",
+        "Write it as outputs times additions per output: M * d_out * (…).",
+    ],
+)
+
+
+def contraction_flops(pattern, sizes):
+    from math import prod
+
+    inputs, output = pattern.split("->")
+    kept = output.split()
+    summed = set(inputs.replace(",", " ").split()) - set(kept)
+    outputs = prod(sizes[axis] for axis in kept)
+    terms = prod(sizes[axis] for axis in summed)
+    return outputs * (2 * terms - 1)
+
+
+def every_operand_axis(pattern, sizes):
+    from math import prod
+
+    inputs, output = pattern.split("->")
+    return 2 * prod(sizes[axis] for axis in inputs.replace(",", " ").split())
+
+
+def last_summed_axis(pattern, sizes):
+    from math import prod
+
+    inputs, output = pattern.split("->")
+    kept = output.split()
+    summed = [axis for axis in inputs.split(",")[0].split() if axis not in kept]
+    outputs = prod(sizes[axis] for axis in kept)
+    terms = sizes[summed[-1]] if summed else 1
+    return outputs * (2 * terms - 1)
+
+
+PATTERNS = (
+    ("row d_in, d_in d_out -> row d_out", "row d_in d_out"),
+    ("batch query dim, batch key dim -> batch query key", "batch query key dim"),
+    ("batch position d_in, batch position d_out -> d_in d_out", "batch position d_in d_out"),
+    ("row, column -> row column", "row column"),
+    ("batch query head dim, batch key head dim -> batch head query key", "batch query key head dim"),
+    ("batch head query dim, d_out head dim -> batch query d_out", "batch head query dim d_out"),
+)
+
+
+def draw_contraction(rng):
+    pattern, axes = rng.choice(PATTERNS)
+    names = axes.split()
+    return {"pattern": pattern, "sizes": dict(zip(names, rng.sample(SMALL, len(names)), strict=True))}
+
+
+CONTRACTION = Exercise(
+    id="4.5",
+    title="Count a contraction from its pattern",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="steady",
+    points=2,
+    minutes=8,
+    unit="FLOP",
+    answer=contraction_flops,
+    cases=[
+        {"pattern": "row d_in, d_in d_out -> row d_out", "sizes": {"row": 3, "d_in": 5, "d_out": 7}},
+        {
+            "pattern": "batch query dim, batch key dim -> batch query key",
+            "sizes": {"batch": 2, "query": 3, "key": 5, "dim": 7},
+        },
+        {
+            "pattern": "batch position d_in, batch position d_out -> d_in d_out",
+            "sizes": {"batch": 2, "position": 11, "d_in": 3, "d_out": 5},
+        },
+        {"pattern": "row, column -> row column", "sizes": {"row": 3, "column": 7}},
+    ],
+    draw=draw_contraction,
+    case_text="{pattern} {sizes}",
+    mistakes=[
+        Mistake(
+            "fma-as-one",
+            "You counted each multiply and its add as one; they are two FLOPs.",
+            Edit("2 * terms - 1", "terms"),
+            see="04-forward",
+        ),
+        Mistake(
+            "leading-count",
+            "That is the leading count; the first term of each sum needs no addition.",
+            Edit("2 * terms - 1", "2 * terms"),
+            see="04-count-by-hand",
+        ),
+        Mistake(
+            "outputs-only",
+            "You counted the outputs; each of them is a sum over the axes that the output does not name.",
+            Edit("outputs * (2 * terms - 1)", "outputs"),
+            see="04-pattern",
+        ),
+        Mistake(
+            "shared-axis-twice",
+            "An axis that both inputs name is one axis: its size enters once.",
+            every_operand_axis,
+            see="04-pattern",
+        ),
+        Mistake(
+            "one-summed-axis",
+            "Every axis missing from the output is summed; you took only one of them.",
+            last_summed_axis,
+            see="04-pattern",
+        ),
+    ],
+    hints=[
+        "Which axis names stand before the arrow and not after it? Those are summed.",
+        "Outputs: the product of the sizes after the arrow. Terms of each sum: the product of the sizes of the summed axes (1 if there are none).",
+        "outputs * (2 * terms - 1), with terms over set(names before) - set(names after).",
+    ],
+)
+
+LEAST_TIME = Exercise(
+    id="4.6",
+    title="From work to seconds",
+    notebook="04_flops",
+    kind="quantity",
+    level="stretch",
+    difficulty="warm-up",
+    points=1,
+    minutes=3,
+    unit="ms",
+    answer="1.1112 ms",
+    mistakes=[
+        Mistake(
+            "fma-as-one",
+            "You divided half of the work: a multiply and its add are two FLOPs.",
+            "0.5556 ms",
+            see="04-forward",
+        ),
+        Mistake(
+            "whole-step",
+            "That is forward and backward; the question asks for the forward product alone.",
+            "3.333 ms",
+            see="04-rate",
+        ),
+        Mistake("seconds", "The digits are right; a thousandth of that, in ms, is 1.11 and not 1,111 or 0.00111.", "0.0011112 ms"),
+        Mistake("rate-over-work", "That is FLOP/s divided by FLOP: 1/s, not seconds.", "900 ms", see="04-rate"),
+    ],
+    hints=[
+        "Seconds are FLOP divided by FLOP/s. What is the FLOP count of the product?",
+        "2 × 8192 × 4096 × 16384 = 1.0995 × 10^12 FLOP.",
+        "1.0995 × 10^12 FLOP / (989.5 × 10^12 FLOP/s), in milliseconds.",
+    ],
+)
+
+
+# -- the backward pass
+
+
+def weight_gradient_flops(M, d_in, d_out):
+    return d_in * d_out * (2 * M - 1)
+
+
+WEIGHT_GRADIENT = Exercise(
+    id="4.7",
+    title="The missing row: the weight gradient",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="warm-up",
+    points=1,
+    minutes=3,
+    unit="FLOP",
+    answer=weight_gradient_flops,
+    cases=LAYERS,
+    draw=draw_layer,
+    case_text=LAYER_TEXT,
+    mistakes=[
+        Mistake(
+            "forward-count",
+            "That is the forward product's exact count. dW = Xᵀ·G has d_in·d_out outputs, and each sums over the M rows.",
+            [Edit("d_in * d_out", "M * d_out"), Edit("2 * M - 1", "2 * d_in - 1")],
+            see="04-three-products",
+        ),
+        Mistake(
+            "input-gradient-count",
+            "That is dX = G·Wᵀ, which sums over d_out. dW sums over the M rows.",
+            [Edit("d_in * d_out", "M * d_in"), Edit("2 * M - 1", "2 * d_out - 1")],
+            see="04-three-products",
+        ),
+        Mistake(
+            "leading-count",
+            "That is the leading count; the exact one saves an addition for each of the d_in·d_out = {d_in}·{d_out} outputs.",
+            Edit("2 * M - 1", "2 * M"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "fma-as-one",
+            "You counted each multiply and its add as one; they are two FLOPs.",
+            Edit("2 * M - 1", "M"),
+            see="04-forward",
+        ),
+    ],
+    hints=[
+        "What is the shape of dW, and over which axis does each of its entries sum?",
+        "d_in·d_out entries, each a sum of M products: M multiplications and M − 1 additions.",
+        "d_in * d_out * (2 * M - 1).",
+    ],
+)
+
+
+def linear_backward(X, W, G):
+    dX = G @ W.T
+    dW = X.T @ G
+    return dX, dW
+
+
+def matrix(rng, *shape):
+    """Small whole numbers, so that every order of summation gives the same bits."""
+    if len(shape) == 1:
+        return [rng.choice((-4, -3, -2, -1, 1, 2, 3, 4)) for _ in range(shape[0])]
+    return [matrix(rng, *shape[1:]) for _ in range(shape[0])]
+
+
+def tensor(rng, *shape):
+    return {"array": matrix(rng, *shape), "dtype": "float64"}
+
+
+def backward_case(rng, M, d_in, d_out):
+    return {"X": tensor(rng, M, d_in), "W": tensor(rng, d_in, d_out), "G": tensor(rng, M, d_out)}
+
+
+def draw_backward(rng):
+    return backward_case(rng, *rng.sample((2, 3, 4, 5, 6), 3))
+
+
+BACKWARD = Exercise(
+    id="4.8",
+    title="dX and dW by hand",
+    notebook="04_flops",
+    kind="function",
+    level="core",
+    difficulty="steady",
+    points=3,
+    minutes=8,
+    answer=linear_backward,
+    cases=[
+        backward_case(random.Random(1), 2, 3, 5),
+        backward_case(random.Random(2), 3, 3, 3),
+        backward_case(random.Random(3), 5, 4, 2),
+    ],
+    draw=draw_backward,
+    mistakes=[
+        Mistake(
+            "weight-not-transposed",
+            "dX is G·Wᵀ: entry (m, i) is the sum over j of G[m, j]·W[i, j]. `G @ W` has fitting shapes only where "
+            "d_in = d_out, and is wrong there too.",
+            Edit("G @ W.T", "G @ W"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "swapped",
+            "Both products are there, in the other order: return dX first, then dW.",
+            Edit("return dX, dW", "return dW, dX"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "mean-over-rows",
+            "dW is the sum over the rows of X, not their mean. If the loss is a mean, G already holds the 1/M.",
+            Edit("X.T @ G", "X.T @ G / len(X)"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "upstream-ignored",
+            "Your dX is the same whatever G is: the chain rule multiplies by G = ∂L/∂Y.",
+            Edit("G @ W.T", "(0 * G + 1) @ W.T"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "weight-gradient-transposed",
+            "Your dW is transposed: Gᵀ·X has shape (d_out, d_in), and W is (d_in, d_out).",
+            Edit("X.T @ G", "G.T @ X"),
+            see="04-backward-derivation",
+        ),
+    ],
+    hints=[
+        "A gradient has the shape of what it is the gradient of: dX like X, dW like W. Which products of G with X and W have those shapes?",
+        "dX[m, i] = Σ_j G[m, j]·W[i, j] and dW[i, j] = Σ_m X[m, i]·G[m, j].",
+        "dX = G @ W.T; dW is X, transposed, times G.",
+    ],
+)
+
+
+def draw_named(rng):
+    batch, position, d_in, d_out = rng.sample((2, 3, 4, 5), 4)
+    return {"X": tensor(rng, batch, position, d_in), "G": tensor(rng, batch, position, d_out)}
+
+
+NAMED = Exercise(
+    id="4.9",
+    title="dW with a batch and a position axis",
+    notebook="04_flops",
+    kind="driver",
+    driver="einops",
+    level="stretch",
+    difficulty="steady",
+    points=2,
+    minutes=5,
+    answer="batch position d_in, batch position d_out -> d_in d_out",
+    cases=[draw_named(random.Random(4)), draw_named(random.Random(5))],
+    draw=draw_named,
+    mistakes=[
+        Mistake(
+            "batch-kept",
+            "You kept the batch axis: that is one dW for each example. W is shared by all of them, so their gradients add.",
+            Edit("-> d_in d_out", "-> batch d_in d_out"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "position-kept",
+            "You kept the position axis: that is one dW for each position. W is shared by all of them, so their gradients add.",
+            Edit("-> d_in d_out", "-> position d_in d_out"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "transposed",
+            "The sums are right and the axes are swapped: dW has W's shape, d_in first.",
+            Edit("-> d_in d_out", "-> d_out d_in"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "rows-not-summed",
+            "You kept both row axes, so nothing is summed: dW sums over every row of X, batch and position alike.",
+            Edit("-> d_in d_out", "-> batch position d_in d_out"),
+            see="04-backward-derivation",
+        ),
+    ],
+    hints=[
+        "Name X's axes and G's axes, and give the same name to what they share.",
+        "W is used by every example and every position: dW sums over both, so neither name stands after the arrow.",
+        "'batch position d_in, batch position d_out -> …': what is left is W's shape.",
+    ],
+)
+
+
+def network_step_flops(M, widths):
+    flops = 0
+    for layer in range(len(widths) - 1):
+        d_in, d_out = widths[layer], widths[layer + 1]
+        flops += M * d_out * (2 * d_in - 1)
+        flops += d_in * d_out * (2 * M - 1)
+        if layer > 0:
+            flops += M * d_in * (2 * d_out - 1)
+    return flops
+
+
+def draw_network(rng):
+    M, *widths = rng.sample(SMALL, rng.choice((4, 5, 6)))
+    return {"M": M, "widths": widths}
+
+
+NETWORK = Exercise(
+    id="4.10",
+    title="A step of a whole network",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="demanding",
+    points=3,
+    minutes=10,
+    unit="FLOP",
+    answer=network_step_flops,
+    cases=[
+        {"M": 3, "widths": [5, 7]},
+        {"M": 3, "widths": [5, 7, 2]},
+        {"M": 13, "widths": [2, 11, 3, 5]},
+    ],
+    draw=draw_network,
+    case_text="M={M}, widths={widths}",
+    mistakes=[
+        Mistake(
+            "boundary-counted",
+            "The data need no gradient: the first layer has no dX product.",
+            Edit("if layer > 0:", "if True:"),
+            see="04-boundary",
+        ),
+        Mistake(
+            "no-input-gradients",
+            "Only the first layer can skip dX: every later one hands it on to the layer below.",
+            Edit("if layer > 0:", "if False:"),
+            see="04-boundary",
+        ),
+        Mistake(
+            "skipped-at-the-top",
+            "You skipped dX at the last layer. The one nobody needs is the first layer's: its input is the data.",
+            Edit("if layer > 0:", "if layer < len(widths) - 2:"),
+            see="04-boundary",
+        ),
+        Mistake(
+            "no-forward",
+            "The forward products are missing: what you have is the backward pass alone.",
+            Edit("flops += M * d_out * (2 * d_in - 1)", "flops += 0"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "no-weight-gradients",
+            "The weight gradients dW = Xᵀ·G are missing: d_in·d_out·(2M − 1) for every layer.",
+            Edit("flops += d_in * d_out * (2 * M - 1)", "flops += 0"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "forward-count-three-times",
+            "You gave dW and dX the forward's exact count. The three agree only to leading order: each sums over another axis.",
+            [
+                Edit("d_in * d_out * (2 * M - 1)", "M * d_out * (2 * d_in - 1)"),
+                Edit("M * d_in * (2 * d_out - 1)", "M * d_out * (2 * d_in - 1)"),
+            ],
+            see="04-three-products",
+        ),
+    ],
+    hints=[
+        "Write the three exact counts of one layer side by side; then ask which layer needs which.",
+        "Every layer has a forward and a dW; every layer but the first has a dX.",
+        "forward M·d_out·(2·d_in − 1), dW d_in·d_out·(2·M − 1), dX M·d_in·(2·d_out − 1): loop over neighbouring widths, dX only from the second layer on.",
+    ],
+)
+
+FROZEN = Exercise(
+    id="4.11",
+    title="Freeze the first layer: which budget changes?",
+    notebook="04_flops",
+    kind="choice",
+    level="stretch",
+    difficulty="steady",
+    points=1,
+    minutes=3,
+    answer="c",
+    options={
+        "a": "Arithmetic alone: 4·M·P becomes 2·M·P. X is still kept, as in every forward pass.",
+        "b": "Storage alone: X need not be kept. The products are the same.",
+        "c": "Both: 4·M·P becomes 2·M·P since dW is not computed, and X is not kept since only dW needs it.",
+        "d": "Arithmetic alone: 6·M·P becomes 4·M·P, since the boundary skips dX.",
+    },
+    mistakes=[
+        Mistake("x-still-kept", "X is kept for dW and for nothing else: without dW, autograd lets it go.", "a", see="04-saved"),
+        Mistake("same-products", "Without dW one product goes: 4·M·P becomes 2·M·P.", "b", see="04-boundary"),
+        Mistake(
+            "boundary-again",
+            "The first layer never computed dX: it starts from 4·M·P. Freezing takes dW away too.",
+            "d",
+            see="04-boundary",
+        ),
+    ],
+    hints=[
+        "Which of the three products does the first layer compute before it is frozen, and which after?",
+        "Before: forward and dW. After: forward alone. What was kept for dW?",
+        "dW = Xᵀ·G is the only product that needs X again.",
+    ],
+)
+
+
+# -- a training run
+
+
+def run_row(parameters, dataset_tokens, epochs):
+    return 6 * parameters * dataset_tokens * epochs
+
+
+def draw_run_row(rng):
+    return {
+        "parameters": rng.randint(11, 700) * 10**8 + 10**6 * rng.randint(1, 9),
+        "dataset_tokens": rng.randint(3, 900) * 10**9,
+        "epochs": rng.choice((1, 2, 3, 5, 7)),
+    }
+
+
+RUN_ROW = Exercise(
+    id="4.12",
+    title="The missing row: books, four times",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="warm-up",
+    points=1,
+    minutes=3,
+    unit="FLOP",
+    answer=run_row,
+    cases=[
+        {"parameters": 7 * 10**9, "dataset_tokens": 25 * 10**9, "epochs": 4},
+        {"parameters": 13 * 10**8, "dataset_tokens": 300 * 10**9, "epochs": 1},
+        {"parameters": 70 * 10**9, "dataset_tokens": 11 * 10**9, "epochs": 3},
+    ],
+    draw=draw_run_row,
+    case_text="P={parameters}, tokens={dataset_tokens}, epochs={epochs}",
+    mistakes=[
+        Mistake(
+            "repeats-left-out",
+            "T counts every token processed: {epochs} passes over the data cost {epochs} times as much.",
+            Edit(" * epochs", ""),
+            see="04-training",
+        ),
+        Mistake("forward-only", "2·P·T is the forward pass alone; dX and dW cost as much again, each.", Edit("6", "2"), see="04-training"),
+        Mistake("backward-only", "4·P·T is the backward pass alone; the forward adds 2·P·T.", Edit("6", "4"), see="04-training"),
+        Mistake("fma-as-one", "You counted each multiply and its add as one; they are two FLOPs.", Edit("6", "3"), see="04-forward"),
+        Mistake(
+            "with-recomputation",
+            "8·P·T includes a second forward, which only a run that recomputes its activations pays.",
+            Edit("6", "8"),
+            see="04-recompute",
+        ),
+    ],
+    hints=[
+        "How many tokens does the model process in all?",
+        "Three products, two FLOPs for each parameter and token in each of them.",
+        "6 times parameters times all tokens processed; repeats count.",
+    ],
+)
+
+
+def training_days(parameters, tokens, devices, peak, utilization):
+    flops = 6 * parameters * tokens
+    rate = devices * utilization * peak
+    return flops / rate / 86400
+
+
+def draw_days(rng):
+    return {
+        "parameters": rng.randint(5, 4000) * 10**8,
+        "tokens": rng.randint(2, 160) * 10**11,
+        "devices": rng.choice((8, 64, 256, 1024, 2048, 6144)),
+        "peak": rng.choice((125, 312, 362, 989)) * 10**12,
+        "utilization": rng.randint(21, 62) / 100,
+    }
+
+
+DAYS = Exercise(
+    id="4.13",
+    title="How many days will it train?",
+    notebook="04_flops",
+    kind="function",
+    level="core",
+    difficulty="steady",
+    points=2,
+    minutes=6,
+    unit="day",
+    tolerance=1e-6,
+    answer=training_days,
+    cases=[
+        {"parameters": 70 * 10**9, "tokens": 15 * 10**12, "devices": 1024, "peak": 9895 * 10**11, "utilization": 0.5},
+        {"parameters": 8 * 10**9, "tokens": 2 * 10**12, "devices": 256, "peak": 312 * 10**12, "utilization": 0.4},
+        {"parameters": 124 * 10**6, "tokens": 10**10, "devices": 8, "peak": 125 * 10**12, "utilization": 0.3},
+    ],
+    draw=draw_days,
+    case_text="P={parameters:.3g}, T={tokens:.3g}, {devices} devices of {peak:.4g} FLOP/s, utilization {utilization}",
+    mistakes=[
+        Mistake(
+            "device-days",
+            "That is device-days, as if one device did it all; {devices} devices work at once.",
+            Edit("devices * utilization * peak", "utilization * peak"),
+            see="04-days",
+        ),
+        Mistake(
+            "peak-assumed",
+            "You assumed the peak rate; at utilization {utilization} the devices reach only that share of it.",
+            Edit("devices * utilization * peak", "devices * peak"),
+            see="04-days",
+        ),
+        Mistake(
+            "utilization-upside-down",
+            "A lower utilization must make the run longer; yours makes it shorter.",
+            Edit("devices * utilization * peak", "devices / utilization * peak"),
+            see="04-days",
+        ),
+        Mistake("forward-only", "2·P·T is the forward pass alone; training takes 6·P·T.", Edit("6 *", "2 *"), see="04-training"),
+        Mistake(
+            "with-recomputation",
+            "8·P·T includes a second forward, which only a run that recomputes its activations pays.",
+            Edit("6 *", "8 *"),
+            see="04-recompute",
+        ),
+        Mistake("seconds-for-days", "That is seconds; a day has 86,400 of them.", Edit(" / 86400", ""), see="04-days"),
+        Mistake("hours-for-days", "That is hours; you divided by 3,600.", Edit("86400", "3600"), see="04-days"),
+    ],
+    hints=[
+        "Days are work divided by rate. What is the work, and what is the rate of all devices together?",
+        "Work 6·P·T; rate devices × utilization × peak, in FLOP/s.",
+        "6 * parameters * tokens / (devices * utilization * peak) is seconds; there are 86,400 in a day.",
+    ],
+)
+
+
+# -- where 6PT fails
+
+
+def multiplying_parameters(parameters, vocab_size, hidden_size, positions, tied):
+    lookups = positions * hidden_size
+    if not tied:
+        lookups += vocab_size * hidden_size
+    return parameters - lookups
+
+
+def without_head(parameters, vocab_size, hidden_size, positions, tied):
+    tables = 1 if tied else 2
+    return parameters - (positions + tables * vocab_size) * hidden_size
+
+
+def draw_multiplying(rng):
+    hidden_size = 64 * rng.randint(4, 64)
+    vocab_size = rng.randint(10_000, 160_000)
+    positions = rng.choice((512, 1024, 2048))
+    return {
+        "parameters": 2 * vocab_size * hidden_size + rng.randint(10**8, 10**10),
+        "vocab_size": vocab_size,
+        "hidden_size": hidden_size,
+        "positions": positions,
+        "tied": rng.choice((True, False)),
+    }
+
+
+MULTIPLYING = Exercise(
+    id="4.14",
+    title="Which parameters multiply a token?",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="steady",
+    points=2,
+    minutes=5,
+    unit="parameter",
+    answer=multiplying_parameters,
+    cases=[
+        {"parameters": 124439808, "vocab_size": 50257, "hidden_size": 768, "positions": 1024, "tied": True},
+        {"parameters": 8030261248, "vocab_size": 128256, "hidden_size": 4096, "positions": 0, "tied": False},
+        {"parameters": 200000000, "vocab_size": 30000, "hidden_size": 1024, "positions": 512, "tied": False},
+    ],
+    draw=draw_multiplying,
+    case_text="P={parameters}, vocabulary {vocab_size}, hidden {hidden_size}, positions {positions}, tied={tied}",
+    mistakes=[
+        Mistake(
+            "lookups-counted",
+            "You counted every parameter. A token reads one row of a lookup table and multiplies nothing by it.",
+            Edit("parameters - lookups", "parameters"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "head-left-out",
+            "You left the output head out. It multiplies every token by vocab_size · hidden_size weights, also where it "
+            "shares them with the embedding.",
+            without_head,
+            see="04-embeddings",
+        ),
+        Mistake(
+            "tied-table-left-out",
+            "A tied table is a lookup at the input and a product at the output: it stays in.",
+            [Edit("if not tied:", "if True:")],
+            see="04-embeddings",
+        ),
+        Mistake(
+            "positions-counted",
+            "The table of learned positions is a lookup as well: {positions} × {hidden_size} weights that multiply nothing.",
+            Edit("lookups = positions * hidden_size", "lookups = 0"),
+            see="04-embeddings",
+        ),
+    ],
+    hints=[
+        "For each table of weights ask: is a row of it copied, or is it multiplied by the token's vector?",
+        "Copied: the positions, and the input embedding. Multiplied: the head. What if the last two are one table?",
+        "Subtract positions · hidden_size, and vocab_size · hidden_size unless tied.",
+    ],
+)
+
+
+def attention_flops(layers, heads, head_dim, sequence, sequences, causal):
+    pairs = sequence * (sequence + 1) // 2 if causal else sequence * sequence
+    forward = 4 * head_dim * pairs * heads * layers * sequences
+    return 3 * forward
+
+
+def draw_attention(rng):
+    return {
+        "layers": rng.choice((2, 3, 12, 28, 32, 48)),
+        "heads": rng.choice((5, 8, 12, 40)),
+        "head_dim": rng.choice((48, 64, 96, 128)),
+        "sequence": rng.choice((3, 77, 1024, 8192, 131072)),
+        "sequences": rng.randint(2, 9),
+        "causal": rng.random() < 0.7,
+    }
+
+
+ATTENTION = Exercise(
+    id="4.15",
+    title="The missing row: attention",
+    notebook="04_flops",
+    kind="function",
+    level="core",
+    difficulty="demanding",
+    points=3,
+    minutes=8,
+    unit="FLOP",
+    answer=attention_flops,
+    cases=[
+        {"layers": 32, "heads": 32, "head_dim": 128, "sequence": 8192, "sequences": 1, "causal": True},
+        {"layers": 12, "heads": 12, "head_dim": 64, "sequence": 1024, "sequences": 8, "causal": False},
+        {"layers": 2, "heads": 5, "head_dim": 7, "sequence": 3, "sequences": 11, "causal": True},
+    ],
+    draw=draw_attention,
+    case_text="{layers} layers, {heads} heads of {head_dim}, {sequences} sequences of {sequence}, causal={causal}",
+    mistakes=[
+        Mistake(
+            "causal-as-full",
+            "You counted all pairs. Under a causal mask position i sees i keys, s(s+1)/2 pairs in all.",
+            Edit("sequence * (sequence + 1) // 2 if causal else sequence * sequence", "sequence * sequence"),
+            see="04-attention",
+        ),
+        Mistake(
+            "diagonal-left-out",
+            "You left the diagonal out: a position sees itself too, so position i has i keys and not i − 1.",
+            Edit("(sequence + 1)", "(sequence - 1)"),
+            see="04-attention",
+        ),
+        Mistake(
+            "scores-only",
+            "You counted Q·Kᵀ alone; weighting the values is a second product of the same size.",
+            Edit("4 *", "2 *"),
+            see="04-attention",
+        ),
+        Mistake(
+            "forward-only",
+            "That is the forward pass; each of its products has two more in the backward pass.",
+            Edit("3 * forward", "forward"),
+            see="04-attention",
+        ),
+        Mistake(
+            "backward-only",
+            "That is the backward pass alone; the forward belongs to the row too.",
+            Edit("3 * forward", "2 * forward"),
+            see="04-attention",
+        ),
+        Mistake(
+            "one-head",
+            "That is one of the {heads} heads.",
+            Edit(" * heads", ""),
+            see="04-attention",
+        ),
+        Mistake(
+            "one-sequence",
+            "That is one of the {sequences} sequences.",
+            Edit(" * sequences", ""),
+            see="04-attention",
+        ),
+    ],
+    hints=[
+        "How many (query, key) pairs has one sequence? What does one pair cost in one head?",
+        "A pair costs a dot product of length head_dim for the score and as much again for the value: 4·head_dim FLOPs. Then heads, layers, sequences, and three for the training step.",
+        "3 * 4 * head_dim * pairs * heads * layers * sequences, with pairs = s(s+1)/2 if causal, else s².",
+    ],
+)
+
+
+def dense_flops_per_token(num_hidden_layers, hidden_size, intermediate_size, vocab_size):
+    attention = 6 * 4 * num_hidden_layers * hidden_size**2
+    ffn = 6 * 3 * num_hidden_layers * hidden_size * intermediate_size
+    head = 6 * vocab_size * hidden_size
+    return attention + ffn + head
+
+
+def draw_dense(rng):
+    hidden_size = 64 * rng.randint(6, 96)
+    return {
+        "num_hidden_layers": rng.randint(4, 80),
+        "hidden_size": hidden_size,
+        "intermediate_size": 64 * rng.randint(7, 300) + 32,
+        "vocab_size": rng.randint(20_000, 200_000),
+    }
+
+
+DENSE_FAULTS = Exercise(
+    id="4.16",
+    title="What is wrong in this calculator: a dense model",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="demanding",
+    points=2,
+    minutes=7,
+    unit="FLOP/token",
+    answer=dense_flops_per_token,
+    cases=[
+        {"num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 11008, "vocab_size": 32000},
+        {"num_hidden_layers": 22, "hidden_size": 2048, "intermediate_size": 5632, "vocab_size": 50432},
+        {"num_hidden_layers": 3, "hidden_size": 5, "intermediate_size": 7, "vocab_size": 11},
+    ],
+    draw=draw_dense,
+    case_text="{num_hidden_layers} layers, hidden {hidden_size}, intermediate {intermediate_size}, vocabulary {vocab_size}",
+    mistakes=[
+        Mistake(
+            "ffn-size-ignored",
+            "The feed-forward row still takes 4 · hidden_size; `intermediate_size` = {intermediate_size} is never used there.",
+            Edit("* intermediate_size", "* 4 * hidden_size"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "head-forward-only",
+            "The head's row is still 2 · vocab_size · hidden_size, its forward; training takes three products.",
+            Edit("head = 6 *", "head = 2 *"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "unchanged",
+            "Both faults are still there: one row uses a size it should not, another counts one product where training takes three.",
+            [Edit("* intermediate_size", "* 4 * hidden_size"), Edit("head = 6 *", "head = 2 *")],
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "ungated-ffn",
+            "This model's feed-forward block is gated: three matrices (gate, up, down), not two.",
+            Edit("6 * 3 *", "6 * 2 *"),
+            see="04-ex16-prompt",
+        ),
+    ],
+    hints=[
+        "Which of the function's arguments is never used?",
+        "Compare the factors in front: 6 is a training step. Which row has another one?",
+        "The feed-forward row needs intermediate_size in place of 4 · hidden_size, and the head's row 6 in place of 2.",
+    ],
+)
+
+
+def moe_ffn_flops_per_token(layers, hidden_size, num_experts, experts_per_token, expert_interval):
+    one_ffn = 6 * 2 * hidden_size * 4 * hidden_size
+    moe_layers = layers // expert_interval
+    dense_layers = layers - moe_layers
+    return one_ffn * (dense_layers + moe_layers * experts_per_token)
+
+
+def draw_moe(rng):
+    experts_per_token = rng.choice((2, 3, 4, 6))
+    return {
+        "layers": rng.randint(5, 60),
+        "hidden_size": 64 * rng.randint(3, 64),
+        "num_experts": experts_per_token * rng.choice((4, 7, 16)),
+        "experts_per_token": experts_per_token,
+        "expert_interval": rng.choice((2, 3, 4)),
+    }
+
+
+MOE_FAULT = Exercise(
+    id="4.17",
+    title="What is wrong in this calculator: a mixture of experts",
+    notebook="04_flops",
+    kind="function",
+    level="stretch",
+    difficulty="demanding",
+    points=2,
+    minutes=7,
+    unit="FLOP/token",
+    answer=moe_ffn_flops_per_token,
+    cases=[
+        {"layers": 12, "hidden_size": 768, "num_experts": 8, "experts_per_token": 2, "expert_interval": 2},
+        {"layers": 13, "hidden_size": 5, "num_experts": 16, "experts_per_token": 4, "expert_interval": 3},
+        {"layers": 25, "hidden_size": 1024, "num_experts": 64, "experts_per_token": 6, "expert_interval": 4},
+    ],
+    draw=draw_moe,
+    case_text="{layers} layers, hidden {hidden_size}, {experts_per_token} of {num_experts} experts, every {expert_interval} layers",
+    mistakes=[
+        Mistake(
+            "dense-count",
+            "That is the dense model. In an expert layer a token passes through {experts_per_token} feed-forward blocks.",
+            Edit(" * experts_per_token)", ")"),
+            see="04-moe",
+        ),
+        Mistake(
+            "all-experts",
+            "You counted all {num_experts} experts. A token multiplies the weights of {experts_per_token} of them; the others "
+            "take storage, not arithmetic.",
+            Edit("moe_layers * experts_per_token", "moe_layers * num_experts"),
+            see="04-moe",
+        ),
+        Mistake(
+            "every-layer-moe",
+            "Only one layer in {expert_interval} has experts; the others have one feed-forward block.",
+            Edit("dense_layers + moe_layers * experts_per_token", "layers * experts_per_token"),
+            see="04-ex17-prompt",
+        ),
+        Mistake(
+            "layers-swapped",
+            "One layer in {expert_interval} has experts; you gave experts to all the others instead.",
+            Edit("dense_layers + moe_layers * experts_per_token", "moe_layers + dense_layers * experts_per_token"),
+            see="04-ex17-prompt",
+        ),
+        Mistake(
+            "forward-only",
+            "That is the forward pass; training takes three products where it takes one.",
+            Edit("6 *", "2 *"),
+            see="04-three-products",
+        ),
+    ],
+    hints=[
+        "How many feed-forward blocks does a token pass through in an expert layer, and how many in another?",
+        "layers // expert_interval layers have experts; a token meets experts_per_token of them there, one block elsewhere.",
+        "6 · 8 · hidden_size² for each block, times (dense layers + expert layers · experts_per_token).",
+    ],
+)
+
+LONGER = Exercise(
+    id="4.18",
+    title="Sixteen times the context: which budget changed?",
+    notebook="04_flops",
+    kind="choice",
+    level="stretch",
+    difficulty="steady",
+    points=1,
+    minutes=3,
+    answer="b",
+    options={
+        "a": "None: P and T are the same, so 6·P·T is.",
+        "b": "Arithmetic: a token's dot products grow with the context, from a seventh of 6·P·T to more than twice it.",
+        "c": "Arithmetic: 6·P·T itself grows sixteenfold, since every sequence has sixteen times the tokens.",
+        "d": "Storage of the weights: a longer context needs a larger model.",
+    },
+    mistakes=[
+        Mistake(
+            "six-pt-is-all",
+            "6·P·T counts products with weights. Queries times keys are products of activations with activations.",
+            "a",
+            see="04-attention",
+        ),
+        Mistake(
+            "tokens-grow",
+            "T is the same: sixteen times longer sequences, a sixteenth as many of them.",
+            "c",
+            see="04-attention",
+        ),
+        Mistake("weights-grow", "No weight matrix of this model has the context in its shape.", "d", see="04-attention"),
+    ],
+    hints=[
+        "Which products in a Transformer hold no weight?",
+        "A token's query meets every key before it: s/2 of them on average under a causal mask.",
+        "T is the same and P is the same; the pairs of a query and a key are sixteen times as many.",
+    ],
+)
+
+EXERCISES = [
+    X_BYTES,
+    TRANSPOSE_BYTES,
+    ROW_KEEPS,
+    ADDITIONS,
+    CONTRACTION,
+    LEAST_TIME,
+    WEIGHT_GRADIENT,
+    BACKWARD,
+    NAMED,
+    NETWORK,
+    FROZEN,
+    RUN_ROW,
+    DAYS,
+    MULTIPLYING,
+    ATTENTION,
+    DENSE_FAULTS,
+    MOE_FAULT,
+    LONGER,
+]
