@@ -80,7 +80,7 @@ _MISSING = pytest.StashKey[str]()
 
 
 def _group(items: list[pytest.Item]) -> None:
-    """For `--dist loadgroup`: a file stays in one process, and so does all that shares a run of the notebooks."""
+    """For `--dist loadgroup`: a file stays in one process, as does all that shares a run of the notebooks."""
     for item in items:
         if item.get_closest_marker("xdist_group"):
             continue
