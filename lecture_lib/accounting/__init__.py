@@ -1,4 +1,4 @@
-"""Predicts a training step's three ledgers: storage, arithmetic, data movement. Never loads torch.
+"""Predicts a training step's three ledgers: storage, arithmetic, data movement. No torch.
 
 dtypes       number formats by name, and their bits
 tensors      elements and bytes of a tensor, and what a view spans
@@ -8,15 +8,17 @@ flops        linear layers, their backward products, networks, Transformers, tra
 models       configurations with Hugging Face's field names, and exact parameter counts
 """
 
-from lecture_lib.accounting import contraction, dtypes, flops, tensors
+from lecture_lib.accounting import allocator, contraction, dtypes, flops, models, tensors
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 __all__ = [
     "Ledger",
     "LectureError",
     "Quantity",
+    "allocator",
     "contraction",
     "dtypes",
     "flops",
+    "models",
     "tensors",
 ]

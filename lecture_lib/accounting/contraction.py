@@ -51,7 +51,7 @@ class Contraction:
 
     @property
     def flops(self) -> Quantity:
-        """Leading count: a multiply and an add for each term of each output (2·M·d_in·d_out in a matrix product).
+        """Leading count: a multiply and an add for each term of each output (2·M·d_in·d_out for X·W).
 
         With nothing summed there is no add, and the leading count is the exact one.
         """
@@ -145,15 +145,16 @@ def contraction(pattern: str, /, dtype: object = "fp32", **sizes: int) -> Contra
 
     `contraction("row d_in, d_in d_out -> row d_out", dtype="bf16", row=128, d_in=4096, d_out=4096)`
 
-    LectureError, with the close names, for an axis without a size, a size without an axis, or an output axis that
-    no input has. Three operands are refused: which two of them are contracted first decides the cost.
+    LectureError, with the close names, for an axis without a size, a size without an axis, or an output
+    axis that no input has. Three operands are refused: which two of them are contracted first decides the cost.
     """
     operands, output = _parse(pattern)
     names = dict.fromkeys(axis for operand in operands for axis in operand)
     for axis in names:
         if axis not in sizes and len(axis) > 1 and all(letter in sizes for letter in axis):
             raise LectureError(
-                f"expected axis names separated by spaces; got {axis!r} in {pattern!r}; write {' '.join(axis)!r}"
+                f"expected axis names separated by spaces; got {axis!r} in {pattern!r}; "
+                f"write {' '.join(axis)!r}"
             )
     for axis in output:
         if axis not in names:

@@ -25,8 +25,8 @@ class Format:
     bits:      bits that one value occupies in memory (TF32 is stored in 32, and uses 19)
     sign, exponent, fraction: bits of each field; None in an integer format
     bias:      subtracted from the stored exponent
-    specials:  which codes are no numbers: "ieee" (all-ones exponent: infinities and NaNs), "nan" (no infinity;
-               the all-ones code is NaN), "nan at -0" (no infinity; the code of -0 is NaN) or "none"
+    specials:  which codes are no numbers: "ieee" (all-ones exponent: infinities and NaNs), "nan" (no
+               infinity; the all-ones code is NaN), "nan at -0" (no infinity; the code of -0 is NaN) or "none"
     aliases:   other names it goes by
     """
 

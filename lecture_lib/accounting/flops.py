@@ -1,7 +1,7 @@
 """FLOPs of linear layers, their backward products, networks, Transformers and training runs.
 
-A multiply and its add are two FLOPs. The leading count, which counters report, gives every term of a sum an add;
-`exact=True` drops the add that the first term does not need.
+A multiply and its add are two FLOPs. The leading count, which counters report, gives every term of a sum
+an add; `exact=True` drops the add that the first term does not need.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def linear_step(M: int, d_in: int, d_out: int, input_gradient: bool = True, exac
 def mlp_step(M: int, widths: Sequence[int], input_gradient: bool = False, exact: bool = False) -> Ledger:
     """Matrix products of a training step of a chain of linear layers.
 
-    M: rows; widths: (d_0, d_1, …, d_L), so L layers. The data need no gradient, so the first layer computes no
-    input gradient unless asked. Rows are named "layer 1: forward" and so on.
+    M: rows; widths: (d_0, d_1, …, d_L), so L layers. The data need no gradient, so the first layer computes
+    no input gradient unless asked. Rows are named "layer 1: forward" and so on.
     """
     chain = sizes("widths", widths)
     if len(chain) < 2:

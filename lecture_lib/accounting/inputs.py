@@ -27,9 +27,8 @@ def whole(name: str, value: object, least: int = 1) -> int:
             f"expected a whole number for {name}; got {value!r}; give a count of at least {least}"
         ) from None
     if count < least:
-        raise LectureError(
-            f"expected {name} of at least {least}; got {count:,}; give a {'positive' if least else 'non-negative'} count"
-        )
+        allowed = "positive" if least else "non-negative"
+        raise LectureError(f"expected {name} of at least {least}; got {count:,}; give a {allowed} count")
     return count
 
 
@@ -42,7 +41,7 @@ def sizes(name: str, values: object, least: int = 1) -> tuple[int, ...]:
     return tuple(whole(f"{name}[{position}]", value, least) for position, value in enumerate(values))
 
 
-def unknown(what: str, got: object, known: Iterable[str], add: str) -> LectureError:
+def unknown(what: str, got: object, known: Iterable[str], add: str = "") -> LectureError:
     """The error for a name that is not known: the close ones first, then how to add it."""
     names = list(known)
     near = closest(str(got), names)
