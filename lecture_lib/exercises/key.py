@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import inspect
+import json
 import linecache
 import random
 import re
@@ -407,6 +408,12 @@ def public(exercise: Exercise, cases: Sequence[Inputs] | None = None) -> dict[st
     }
 
 
-def public_name(exercise_id: str) -> str:
-    """File name of an exercise's public form: "04_01.json"."""
-    return "_".join(f"{part:02d}" for part in number(exercise_id)) + ".json"
+def build_public(key: Mapping[str, Exercise]) -> dict[str, str]:
+    """The files of `data/exercises/`, by name ("04_flops.json"): one for each notebook, with its exercises in order."""
+    notebooks: dict[str, list[dict[str, Any]]] = {}
+    for exercise in key.values():
+        notebooks.setdefault(exercise.notebook, []).append(public(exercise))
+    return {
+        f"{notebook}.json": json.dumps({"notebook": notebook, "exercises": exercises}, indent=1, ensure_ascii=True) + "\n"
+        for notebook, exercises in sorted(notebooks.items())
+    }

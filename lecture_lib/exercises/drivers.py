@@ -1,0 +1,105 @@
+"""Drivers: how an answer that is more than a function of numbers is exercised.
+
+A driver takes the student's answer and one case's inputs, already fresh and with every array made a torch tensor, and
+returns plain data or tensors. It holds no expected value. A function that only takes and returns numbers or tensors
+needs none: kind "function" calls it by keyword (`linear_backward(X, W, G)` returning a tuple of tensors, for one).
+
+To add one, write a function here under `@driver("name")` and name it in the exercise (`kind="driver", driver="name"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lecture_lib.quantity import LectureError
+
+Inputs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """`run(answer, inputs)`; `takes` says what a student hands in: "function" or "text"."""
+
+    run: Callable[[Any, Inputs], Any]
+    takes: str = "function"
+
+
+DRIVERS: dict[str, Driver] = {}
+
+
+def driver(name: str, takes: str = "function") -> Callable[[Callable[[Any, Inputs], Any]], Callable[[Any, Inputs], Any]]:
+    """Registers the decorated function under `name`."""
+
+    def register(function: Callable[[Any, Inputs], Any]) -> Callable[[Any, Inputs], Any]:
+        DRIVERS[name] = Driver(function, takes)
+        return function
+
+    return register
+
+
+def get(name: str) -> Driver:
+    """The driver of that name; LectureError if there is none."""
+    if name not in DRIVERS:
+        raise LectureError(f"expected one of the drivers {', '.join(DRIVERS)}; got {name!r}; add it to drivers.py")
+    return DRIVERS[name]
+
+
+@driver("call")
+def call(function: Any, inputs: Inputs) -> Any:
+    """Calls the function with the inputs by name: what kind "function" does."""
+    return function(**inputs)
+
+
+@driver("einops", takes="text")
+def einops_pattern(pattern: Any, inputs: Inputs) -> Any:
+    """Applies a pattern to the case's tensors, in their order: `einsum` unless the inputs hold another `operation`
+    ("rearrange", "repeat", or a reduction: "sum", "mean", "max"); whole numbers among the inputs are sizes of axes.
+    """
+    import einops
+    import torch
+
+    if not isinstance(pattern, str):
+        raise TypeError(f"expected a pattern in quotes, like 'm k, k n -> m n'; got {type(pattern).__name__}")
+    tensors = [value for value in inputs.values() if isinstance(value, torch.Tensor)]
+    sizes = {name: value for name, value in inputs.items() if isinstance(value, int)}
+    operation = inputs.get("operation", "einsum")
+    if operation == "einsum":
+        return einops.einsum(*tensors, pattern)
+    if operation in ("rearrange", "repeat"):
+        return getattr(einops, operation)(*tensors, pattern, **sizes)
+    return einops.reduce(*tensors, pattern, operation, **sizes)
+
+
+def small_mlp(widths: Sequence[int], seed: int) -> Any:
+    """Linear layers with ReLU between them, FP32, weights from NumPy's generator: the same on every machine."""
+    import numpy
+    import torch
+
+    rng = numpy.random.default_rng(seed)
+    layers: list[torch.nn.Module] = []
+    for d_in, d_out in zip(widths[:-1], widths[1:], strict=True):
+        linear = torch.nn.Linear(d_in, d_out, dtype=torch.float32)
+        with torch.no_grad():
+            linear.weight.copy_(torch.from_numpy(rng.uniform(-1, 1, (d_out, d_in)).astype("float32")))
+            linear.bias.copy_(torch.from_numpy(rng.uniform(-1, 1, d_out).astype("float32")))
+        layers += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+@driver("training_step")
+def training_step(step: Any, inputs: Inputs) -> Any:
+    """Calls `step(model, optimizer, X, Y)` once for each of `steps` and returns the parameters after each.
+
+    inputs: widths (list), seed, learning_rate, X, Y (tensors), steps (default 2, so that a forgotten `zero_grad` shows)
+    """
+    import torch
+
+    model = small_mlp(inputs["widths"], inputs["seed"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=inputs["learning_rate"])
+    seen = []
+    for _ in range(inputs.get("steps", 2)):
+        step(model, optimizer, inputs["X"].clone(), inputs["Y"].clone())
+        seen.append(torch.cat([p.detach().flatten().clone() for p in model.parameters()]))
+    return seen
