@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -102,7 +102,9 @@ class Device:
     def _rate(self, kind: str, dtype: object) -> Quantity:
         key, table = rate_format(dtype), self._rates[kind]
         if key not in table:
-            what = kind.replace("_", " ").replace("dense", "dense peak", 1).replace("sparse", "sparse peak")
+            what = {"sparse": "sparse peak", "dense_fp16_accumulate": "peak accumulated in FP16"}.get(
+                kind, "peak"
+            )
             known = ", ".join(table) or "none"
             raise LectureError(
                 f"expected a format with a recorded {what} on {self.name}; got {dtype!r}; recorded: {known}; "
@@ -123,15 +125,16 @@ def device(name: str) -> Device:
         return devices[by_name[key]]
     if key in measured:
         raise LectureError(f"expected a device with printed ceilings; got {name!r}; {measured[key]}")
-    known = [spelled for entry in devices.values() for spelled in (entry.name, *entry.names)]
-    # Every row that has the name's words in it comes before the ones that merely look alike.
-    words = [
-        entry.name for entry in devices.values() if key and set(key.split()) <= set(_key(entry.name).split())
+    # A model number that a row has ("H100") says more than a likeness of letters ("NVIDIA H200").
+    models = {word for word in key.split() if any(letter.isdigit() for letter in word)}
+    same = [
+        row for row, entry in devices.items() if models & set(_key(f"{row} {' '.join(entry.names)}").split())
     ]
-    near = list(dict.fromkeys([*words, *closest(str(name), known)]))
+    spelled = [name for entry in devices.values() for name in (entry.name, *entry.names)]
+    near = same or closest(str(name), spelled)
     hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"known are {', '.join(devices)}"
     raise LectureError(
-        f"expected the whole name of a device; got {name!r}; {hint} To add one, give it a table with "
+        f"expected the whole name of a device; got {name!r}; {hint}; to add one, give it a table with "
         f"figures and sources in {_FILE}"
     )
 
@@ -269,7 +272,7 @@ def _entry(name: str, row: object, sources: Mapping[str, str]) -> Device:
     )
 
 
-def _rates(name: str, kind: str, table: object, source: object) -> Mapping[str, Quantity]:
+def _rates(name: str, kind: str, table: object, source: Callable[[str], str]) -> Mapping[str, Quantity]:
     if not isinstance(table, dict) or (table and not isinstance(table.get("unit"), str)):
         raise _wrong(name, f'{kind} as a table with its unit ({{ unit = "TFLOP/s", bf16 = … }})', repr(table))
     notes = {"sparse": SPARSE, "vector": VECTOR}
@@ -292,7 +295,7 @@ def _rates(name: str, kind: str, table: object, source: object) -> Mapping[str, 
             table["unit"],
             "FLOP/s",
             tuple(conventions),
-            source(kind),  # type: ignore[operator]
+            source(kind),
             words,
         )
     return MappingProxyType(found)
