@@ -1,8 +1,8 @@
 """What a device can do at most: peak rates by format, memory, bandwidth, link, each with its source.
 
-The figures are in `data/hardware.toml` and nowhere else. `device("NVIDIA H100 80GB HBM3")` takes the names that torch
-reports, matched whole. A peak is dense unless it is asked for as `sparse_peak`, and says so in its conventions, which
-`lecture_lib.accounting.utilization` reads.
+The figures are in `data/hardware.toml` and nowhere else. `device("NVIDIA H100 80GB HBM3")` takes the names that
+torch reports, matched whole. A peak is dense unless it is asked for as `sparse_peak`, and says so in its
+conventions, which `lecture_lib.accounting.utilization` reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEYS = {"names", "link_kind", "source", "source_of", *_FIGURES, *_RATES}
 
 
 def rate_format(dtype: object) -> str:
-    """The name under which peaks of a format are kept: "bf16" for torch.bfloat16, "fp8" for every 8-bit float.
+    """The name under which a format's peaks are kept: "bf16" for torch.bfloat16, "fp8" for every 8-bit float.
 
     Units run all formats of one width alike, so "fp8", "fp6" and "fp4" stand for their families here.
     """
@@ -72,7 +72,8 @@ class Device:
     def peak(self, dtype: object, accumulate: object = "fp32") -> Quantity:
         """Dense matrix-product peak in FLOP/s for operands of `dtype`, never the sparse figure.
 
-        accumulate: "fp32", or "fp16" for the consumer cards that are faster so. LectureError where none is recorded.
+        accumulate: "fp32", or "fp16" for the consumer cards that are faster so.
+        LectureError where no such figure is recorded.
         """
         tables = {"fp32": "dense", "fp16": "dense_fp16_accumulate"}
         kind = tables.get(rate_format(accumulate))
@@ -85,7 +86,7 @@ class Device:
 
     def vector_peak(self, dtype: object = "fp32") -> Quantity:
         """Peak in FLOP/s of multiply-adds outside the matrix units: the ceiling of elementwise work."""
-        # FP32 has no matrix units of its own unless TF32 is allowed, so its dense figure is the vector lanes'.
+        # Where no vector figure stands beside it, a dense FP32 or FP64 peak is the vector lanes' own.
         recorded = "vector" if rate_format(dtype) in self._rates["vector"] else "dense"
         if recorded == "dense" and rate_format(dtype) not in ("fp32", "fp64"):
             raise LectureError(
@@ -96,7 +97,7 @@ class Device:
         return peak.with_(name=f"{self.name} {rate_format(dtype).upper()} vector peak", conventions=(VECTOR,))
 
     def sparse_peak(self, dtype: object) -> Quantity:
-        """The figure printed for 2:4 structured sparsity. Utilization refuses it: it is here to be recognised."""
+        """The figure printed for 2:4 structured sparsity: here to be recognised, refused by utilization."""
         return self._rate("sparse", dtype)
 
     def _rate(self, kind: str, dtype: object) -> Quantity:
@@ -114,10 +115,10 @@ class Device:
 
 
 def device(name: str) -> Device:
-    """The device with this name: torch.cuda.get_device_name()'s, JAX's device_kind, or the course's short one.
+    """The device of this name: torch.cuda.get_device_name()'s, JAX's device_kind, or the course's short one.
 
-    Capitals, spaces, "-" and "_" make no difference; nothing else is guessed. LectureError names the close ones
-    ("H100" alone is three devices) and says how to add one; for a CPU it says how its ceilings are measured.
+    Capitals, spaces, "-" and "_" make no difference; nothing else is guessed. LectureError names the close
+    ones ("H100" alone is three devices) and says how to add one; for a CPU it says how its ceilings are measured.
     """
     devices, by_name, measured = _registry()
     key = _key(name) if isinstance(name, str) else ""
@@ -155,7 +156,7 @@ def stated_peak(rate: Quantity, dtype: object, source: str) -> Quantity:
         )
     if SPARSE in rate.conventions:
         raise LectureError(
-            f"expected a dense rate; got {rate.name or rate}, which is sparse; take the dense figure of the same row"
+            f"expected a dense rate; got {rate.name or rate}, which is sparse; take the dense figure of that row"
         )
     if not source.strip():
         raise LectureError(
@@ -181,8 +182,8 @@ def _registry() -> tuple[dict[str, Device], dict[str, str], dict[str, str]]:
 def read(path: Path) -> tuple[dict[str, Device], dict[str, str], dict[str, str]]:
     """Devices by row, rows by every (folded) name, and the words for devices that are measured instead.
 
-    LectureError for a file that cannot be read, an unknown key, unit, format or source, a missing figure, or a name
-    that two rows claim.
+    LectureError for a file that cannot be read, an unknown key, unit, format or source, a missing figure, or
+    a name that two rows claim.
     """
     try:
         with path.open("rb") as file:
@@ -276,6 +277,7 @@ def _rates(name: str, kind: str, table: object, source: Callable[[str], str]) ->
     if not isinstance(table, dict) or (table and not isinstance(table.get("unit"), str)):
         raise _wrong(name, f'{kind} as a table with its unit ({{ unit = "TFLOP/s", bf16 = … }})', repr(table))
     notes = {"sparse": SPARSE, "vector": VECTOR}
+    word = kind.partition("_")[0]
     found: dict[str, Quantity] = {}
     for key, value in table.items():
         if key == "unit":
@@ -287,7 +289,7 @@ def _rates(name: str, kind: str, table: object, source: Callable[[str], str]) ->
             conventions.append(f"accumulated in {'FP16' if kind.endswith('accumulate') else 'FP32'}")
         if isinstance(value, bool) or not isinstance(value, int | Fraction):
             raise _wrong(name, f"{kind}.{key} as a number", repr(value))
-        words = f"{name} {key.upper()} {'sparse' if kind == 'sparse' else 'vector' if kind == 'vector' else 'dense'} peak"
+        words = f"{name} {key.upper()} {word} peak"
         found[key] = _quantity(
             name,
             f"{kind}.{key}",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
+from fractions import Fraction
 
 from lecture_lib.quantity import LectureError, Quantity
 
@@ -57,3 +59,23 @@ def closest(got: str, known: Iterable[str]) -> list[str]:
     near = difflib.get_close_matches(got.lower(), by_lower, n=3, cutoff=0.6)
     near += [name for name in by_lower if name.startswith(got.lower()) or got.lower().startswith(name)]
     return [by_lower[match] for match in dict.fromkeys(near)][:3] if got else []
+
+
+def amount(name: str, value: object, unit: str, zero: bool = False) -> int | float | Fraction:
+    """`value` as a number above 0 (or at least 0) in `unit`, which is made of base units: "FLOP/s", "B".
+
+    A Quantity of that dimension, or a number meant in `unit`. A Quantity of another dimension, NaN, infinity or
+    text is a LectureError.
+    """
+    number = value
+    if isinstance(value, Quantity):
+        if value.dimensions != Quantity(1, unit).dimensions:
+            raise LectureError(f"expected {name} in {unit}; got {value}, which is another dimension")
+        number = value.base_value
+    if isinstance(number, bool) or not isinstance(number, int | float | Fraction):
+        raise LectureError(
+            f"expected {name} in {unit}; got {value!r}; give a Quantity, or a number meant in {unit}"
+        )
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise LectureError(f"expected {name} {'of at least' if zero else 'above'} 0 {unit}; got {value!r}")
+    return number
