@@ -1,7 +1,7 @@
 """What a device can do at most: peak rates by format, memory, bandwidth, link, each with its source.
 
-The figures are in `data/hardware.toml` and nowhere else. `device("NVIDIA H100 80GB HBM3")` takes the names that
-torch reports, matched whole. A peak is dense unless it is asked for as `sparse_peak`, and says so in its
+The figures are in `data/hardware.toml` and nowhere else. `device("NVIDIA H100 80GB HBM3")` takes the names
+that torch reports, matched whole. A peak is dense unless it is asked for as `sparse_peak`, and says so in its
 conventions, which `lecture_lib.accounting.utilization` reads.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lecture_lib.accounting.dtypes import BlockFormat, resolve
-from lecture_lib.accounting.inputs import closest
+from lecture_lib.accounting.inputs import amount, closest
 from lecture_lib.paths import DATA
 from lecture_lib.quantity import LectureError, Quantity
 
@@ -118,7 +118,7 @@ def device(name: str) -> Device:
     """The device of this name: torch.cuda.get_device_name()'s, JAX's device_kind, or the course's short one.
 
     Capitals, spaces, "-" and "_" make no difference; nothing else is guessed. LectureError names the close
-    ones ("H100" alone is three devices) and says how to add one; for a CPU it says how its ceilings are measured.
+    ones ("H100" alone is three devices) and how to add one; for a CPU it says how its ceilings are measured.
     """
     devices, by_name, measured = _registry()
     key = _key(name) if isinstance(name, str) else ""
@@ -145,19 +145,24 @@ def devices() -> tuple[str, ...]:
     return tuple(_registry()[0])
 
 
+def dense_rate(peak: object) -> int | float | Fraction:
+    """A compute ceiling as a number in FLOP/s; LectureError for a sparse one, which no dense product reaches."""
+    if isinstance(peak, Quantity) and SPARSE in peak.conventions:
+        raise LectureError(
+            f"expected a dense peak; got {peak.name or 'a sparse one'} = {peak}, printed for 2:4 structured "
+            "sparsity, twice what a dense product can reach; take the dense one: device(...).peak(dtype)"
+        )
+    return amount("peak", peak, "FLOP/s")
+
+
 def stated_peak(rate: Quantity, dtype: object, source: str) -> Quantity:
     """A dense peak from elsewhere (a paper, another data sheet, a measurement), ready for `utilization`.
 
     rate: Quantity in FLOP/s; source: where it is from, not empty.
     """
-    if not isinstance(rate, Quantity) or rate.dimensions != {"FLOP": 1, "s": -1} or rate.value <= 0:
-        raise LectureError(
-            f"expected a rate above 0 with its unit; got {rate!r}; write Quantity(123, 'TFLOP/s')"
-        )
-    if SPARSE in rate.conventions:
-        raise LectureError(
-            f"expected a dense rate; got {rate.name or rate}, which is sparse; take the dense figure of that row"
-        )
+    if not isinstance(rate, Quantity):
+        raise LectureError(f"expected a rate with its unit; got {rate!r}; write Quantity(123, 'TFLOP/s')")
+    dense_rate(rate)
     if not source.strip():
         raise LectureError(
             f"expected the source of {rate}; got none; name the document that states it, or the measurement"

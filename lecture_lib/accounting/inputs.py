@@ -64,8 +64,8 @@ def closest(got: str, known: Iterable[str]) -> list[str]:
 def amount(name: str, value: object, unit: str, zero: bool = False) -> int | float | Fraction:
     """`value` as a number above 0 (or at least 0) in `unit`, which is made of base units: "FLOP/s", "B".
 
-    A Quantity of that dimension, or a number meant in `unit`. A Quantity of another dimension, NaN, infinity or
-    text is a LectureError.
+    A Quantity of that dimension, or a number meant in `unit`. A Quantity of another dimension, NaN, infinity
+    or text is a LectureError.
     """
     number = value
     if isinstance(value, Quantity):
