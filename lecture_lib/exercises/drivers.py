@@ -103,3 +103,44 @@ def training_step(step: Any, inputs: Inputs) -> Any:
         step(model, optimizer, inputs["X"].clone(), inputs["Y"].clone())
         seen.append(torch.cat([p.detach().flatten().clone() for p in model.parameters()]))
     return seen
+
+
+@driver("listed_tensors")
+def listed_tensors(function: Any, inputs: Inputs) -> Any:
+    """Calls `function(tensors)` with a list of tensors, some of which share a storage.
+
+    inputs: tensors {"w": [dtype, rows, columns]}; listed ["w", "w transposed", "w last row", …]. A name listed twice is
+    the same tensor twice.
+    """
+    import torch
+
+    made = {
+        name: torch.zeros(rows, columns, dtype=getattr(torch, dtype))
+        for name, (dtype, rows, columns) in inputs["tensors"].items()
+    }
+    views: dict[str, Callable[[Any], Any]] = {
+        "": lambda tensor: tensor,
+        "transposed": lambda tensor: tensor.t(),
+        "first row": lambda tensor: tensor[0],
+        "last row": lambda tensor: tensor[-1],
+        "every other column": lambda tensor: tensor[:, ::2],
+        "expanded": lambda tensor: tensor.expand(3, *tensor.shape),
+        "cloned": lambda tensor: tensor.clone(),
+    }
+    listed = [text.partition(" ") for text in inputs["listed"]]
+    return function([views[view](made[name]) for name, _, view in listed])
+
+
+@driver("kept_by_result")
+def kept_by_result(function: Any, inputs: Inputs) -> Any:
+    """Calls `function(hidden)` with counted-up values of shape (batch, position, feature), FP32.
+
+    Returns its values, and the bytes of the storage that stays alive with them.
+    """
+    import torch
+
+    shape = (inputs["batch"], inputs["position"], inputs["feature"])
+    result = function(torch.arange(1.0, 1 + shape[0] * shape[1] * shape[2]).reshape(shape))
+    if not isinstance(result, torch.Tensor):
+        return result
+    return {"values": result.clone(), "bytes kept alive": result.untyped_storage().nbytes()}
