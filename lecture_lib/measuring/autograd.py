@@ -205,7 +205,7 @@ def _roles(node: Any) -> list[str]:
 
 
 class _Origins(TorchDispatchMode):
-    """Tells the storages that operations made from those that were there before, and parameters among these."""
+    """Tells storages that operations made from those that were there before, parameters among these."""
 
     def __init__(self) -> None:
         super().__init__()
