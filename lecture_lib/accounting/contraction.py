@@ -146,7 +146,7 @@ def contraction(pattern: str, /, dtype: object = "fp32", **sizes: int) -> Contra
     `contraction("row d_in, d_in d_out -> row d_out", dtype="bf16", row=128, d_in=4096, d_out=4096)`
 
     LectureError, with the close names, for an axis without a size, a size without an axis, or an output
-    axis that no input has. Three operands are refused: which two of them are contracted first decides the cost.
+    axis that no input has. Three operands are refused: which two are contracted first decides the cost.
     """
     operands, output = _parse(pattern)
     names = dict.fromkeys(axis for operand in operands for axis in operand)

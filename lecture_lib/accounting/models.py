@@ -26,7 +26,8 @@ class ModelConfig:
     tie_word_embeddings: the head is the token embedding, counted once
     gated_mlp:           three matrices (gate, up, down) and not two (up, down)
     positions:           "learned" (a table of max_position_embeddings rows), "rotary" or "none"
-    attention_bias:      biases in the query, key, value and output projections; qkv_bias: in the first three
+    attention_bias:      biases in the query, key, value and output projections (latent attention: only in
+                         those into a latent, and the output); qkv_bias: in the first three
     mlp_bias, norm_bias: biases in the MLP; in the norms ("layernorm" in most models has one, RMSNorm not)
     norms_per_layer:     2 in most, 4 in Gemma 2 and 3, 1 in a parallel block
     qk_norm:             a norm over head_dim on queries and one on keys, without bias
@@ -286,7 +287,9 @@ def _biases(config: ModelConfig, experts: int) -> Quantity:
     outputs = {name: d_out for name, (_, d_out) in attention_matrices(config).items()}
     per_attention = 0
     if config.attention_bias:
-        per_attention = sum(outputs.values())
+        # Of latent attention only what writes a latent, and the output, has one.
+        without = () if config.kv_lora_rank is None else ("q_proj", "q_b_proj", "kv_b_proj")
+        per_attention = sum(width for name, width in outputs.items() if name not in without)
     elif config.qkv_bias:
         per_attention = sum(outputs.values()) - outputs["o_proj"]
     dense, expert = (
@@ -371,7 +374,7 @@ def load(name: str) -> ModelConfig:
 
 
 def from_fields(values: Mapping[str, Any], where: str = "the configuration") -> ModelConfig:
-    """A configuration from named fields; LectureError for an unknown field, with the close ones, or a missing one."""
+    """A configuration from named fields; LectureError for an unknown or a missing one."""
     known = {f.name: f for f in fields(ModelConfig)}
     for field in values:
         if field not in known:
