@@ -1,0 +1,398 @@
+"""Every published or measured number that the library covers, met by its own functions from the row's inputs.
+
+`COVERED` says how each row is computed; `WAITING` lists, by what they wait for, the rows that nothing computes
+yet. A row is in exactly one of the two, so the list can only be shortened by covering a row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lecture_lib.accounting import allocator, dtypes, flops, models, tensors
+from lecture_lib.accounting.contraction import contraction
+from lecture_lib.accounting.models import ModelConfig
+from lecture_lib.quantity import Quantity
+
+ROWS = {
+    row["id"]: row
+    for row in json.loads(
+        (Path(__file__).parents[1] / "data" / "reference_numbers.json").read_text(encoding="utf-8")
+    )
+}
+Inputs = dict[str, Any]
+
+
+# -- configurations from the names that rows use
+
+
+def gpt(i: Inputs) -> ModelConfig:
+    d = i.get("n_embd") or i.get("d") or i.get("hidden") or i.get("h")
+    L = i.get("n_layer") or i.get("L") or i.get("layers") or i.get("l")
+    heads = i.get("heads", d // 64)
+    bias = i.get("bias", True)
+    return ModelConfig(
+        vocab_size=i.get("vocab_size") or i.get("V") or i.get("vocab") or 50257,
+        hidden_size=d,
+        num_hidden_layers=L,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=d // heads,
+        intermediate_size=i.get("ffn", 4 * d),
+        max_position_embeddings=i.get("n_positions")
+        or i.get("block_size")
+        or i.get("s")
+        or i.get("pos")
+        or 1024,
+        tie_word_embeddings=i.get("tied", True),
+        gated_mlp=False,
+        positions="learned",
+        attention_bias=bias,
+        mlp_bias=bias,
+        norm_bias=bias,
+    )
+
+
+def llama(i: Inputs) -> ModelConfig:
+    d = i.get("hidden_size") or i["d"]
+    H = i.get("num_attention_heads") or i["H"]
+    expert = i.get("f_expert", 0)
+    return ModelConfig(
+        vocab_size=i.get("vocab_size") or i["V"],
+        hidden_size=d,
+        num_hidden_layers=i.get("num_hidden_layers") or i["L"],
+        num_attention_heads=H,
+        num_key_value_heads=i.get("num_key_value_heads") or i["K"],
+        head_dim=i.get("hd", d // H),
+        intermediate_size=i.get("intermediate_size") or i.get("f") or expert,
+        max_position_embeddings=4096,
+        tie_word_embeddings=i.get("tied", False),
+        gated_mlp=True,
+        qk_norm=i.get("qknorm", False),
+        num_experts=i.get("experts", 0),
+        num_experts_per_tok=i.get("top_k", 0),
+        moe_intermediate_size=expert,
+    )
+
+
+def palm(i: Inputs) -> ModelConfig:
+    return ModelConfig(
+        vocab_size=i["vocab"],
+        hidden_size=i["d_model"],
+        num_hidden_layers=i["layers"],
+        num_attention_heads=i["heads"],
+        num_key_value_heads=1,
+        head_dim=i["head_dim"],
+        intermediate_size=4 * i["d_model"],
+        max_position_embeddings=2048,
+        tie_word_embeddings=i["tied"],
+        gated_mlp=True,
+        norms_per_layer=1,
+    )
+
+
+def deepseek(i: Inputs) -> ModelConfig:
+    return ModelConfig(
+        vocab_size=i["vocab"],
+        hidden_size=i["hidden"],
+        num_hidden_layers=i["layers"],
+        num_attention_heads=i["heads"],
+        num_key_value_heads=i["heads"],
+        head_dim=i["qk_nope"] + i["qk_rope"],
+        intermediate_size=i["dense_ffn"],
+        max_position_embeddings=4096,
+        tie_word_embeddings=False,
+        gated_mlp=True,
+        num_experts=i["routed"],
+        num_experts_per_tok=i["top_k"],
+        moe_intermediate_size=i["moe_ffn"],
+        n_shared_experts=i["shared"],
+        first_k_dense_replace=i["dense_layers"],
+        router_bias=True,
+        q_lora_rank=i["q_lora"],
+        kv_lora_rank=i["kv_lora"],
+        qk_nope_head_dim=i["qk_nope"],
+        qk_rope_head_dim=i["qk_rope"],
+        v_head_dim=i["v_head"],
+    )
+
+
+def total(config: ModelConfig) -> Quantity:
+    return models.parameters(config).total
+
+
+def bert(i: Inputs) -> Quantity:
+    # One norm outside the layers, as in a decoder: BERT's is on the embeddings.
+    return total(replace(gpt(i), type_vocab_size=i["types"], pooler=i["pooler"]))
+
+
+def narayanan_parameters(i: Inputs) -> float:
+    return int(flops.narayanan_parameters(i["layers"], i["hidden"], i["seq"], i["vocab"])) / 1e9
+
+
+# -- training compute
+
+
+def run(i: Inputs) -> Quantity:
+    # 3 FLOPs a parameter and token (T5): each token passes through half of the parameters, encoder or decoder.
+    share = i["flops_per_param_per_token"] / 6
+    return flops.training_run(i["params_M"] * 10**6 * share, i["tokens_B"] * 10**9)
+
+
+def chinchilla_ratio(i: Inputs) -> float:
+    ledger = flops.chinchilla_forward(
+        i["layers"], i["d_model"], i["ffw"], i["heads"], i["kq"], i["seq"], vocab=32000
+    )
+    forward = sum(int(row) for label, row in ledger.items() if label not in ("embeddings", "logits"))
+    return 3 * forward / int(flops.training_run(i["params"], i["seq"]))
+
+
+def narayanan_days(i: Inputs) -> Quantity:
+    iteration = flops.narayanan_flops(1, i["layers"], i["hidden"], i["seq"], i["vocab"])
+    rate = Quantity(i["tflops_per_gpu"] * i["gpus"], "TFLOP/s")
+    return (iteration * (i["tokens"] / i["seq"]) / rate).to("day")
+
+
+# -- FLOPs
+
+
+def gpt_forward_backward(i: Inputs) -> int:
+    config = models.load(i["model"])
+    tokens = i["batch"] * i["seq"]
+    forward = flops.transformer_forward(config, tokens, i["seq"]).total
+    return int(forward) + int(flops.transformer_backward(config, tokens, i["seq"]).total)
+
+
+def fused_attention(i: Inputs) -> int:
+    shape = (i["b"], i["h"], i["s"], i["d"])
+    backward = flops.attention_backward(*shape, kernel="fused")
+    return int(flops.attention_forward(*shape).total) + int(backward.total)
+
+
+def checkpointed_mlp(i: Inputs) -> int:
+    widths = [i["d"], *[i["ffn"], i["d"]] * i["layers"]]
+    step = flops.mlp_step(i["tokens"], widths, input_gradient=True)
+    again = sum(int(row) for label, row in step.items() if label.endswith(": forward"))
+    return int(step.total) + (again if "early_stop" in i else 0)
+
+
+def torchtitan(i: Inputs) -> Quantity:
+    products = i["active"] - i["V"] * i["d"]  # the look-up table is no product
+    return flops.palm_flops_per_token(products, i["L"], i["H"], i["head_dim"], i["seq"])
+
+
+def trained(config: ModelConfig, *rows: str) -> int:
+    """Training FLOPs of those rows, for one token."""
+    ledgers = (flops.transformer_forward(config, 1, 1), flops.transformer_backward(config, 1, 1))
+    return sum(int(ledger[row]) for ledger in ledgers for row in rows)
+
+
+def gated_mlp(i: Inputs) -> int:
+    option = {name: int(value) for name, value in re.findall(r"-(l|hs|nl|-ffn-hidden-size) (\d+)", i["cmd"])}
+    config = gpt({"l": option["l"], "h": option["hs"], "ffn": option["-ffn-hidden-size"]})
+    return trained(replace(config, gated_mlp=option["nl"] == 3), "MLP")
+
+
+def mixture(i: Inputs) -> int:
+    config = replace(
+        gpt({"l": i["l"], "h": i["h"]}),
+        num_experts=8,
+        num_experts_per_tok=i["topk"],
+        moe_intermediate_size=4 * i["h"],
+        decoder_sparse_step=i["expert_interval"],
+    )
+    return trained(config, "MLP", "routed experts")
+
+
+# -- bytes and formats
+
+
+def first_block(i: Inputs) -> int:
+    return allocator.CachingAllocator().malloc(i["request_bytes"]).size
+
+
+def first_segment(i: Inputs) -> Quantity:
+    device = allocator.CachingAllocator()
+    device.malloc(i["request_bytes"])
+    assert device.reserved == allocator.segment_bytes(i["request_bytes"])
+    return device.reserved
+
+
+def scaled_bits(i: Inputs) -> float:
+    element = {8: dtypes.E4M3}[i["elem_bits"]]
+    scale = {32: dtypes.FP32}[i["scale_bits"]]
+    return float(dtypes.BlockFormat("as in the row", element, i["block"], scale).bits)
+
+
+def square_product(i: Inputs) -> float:
+    n = i["n"]
+    c = contraction("row d_in, d_in d_out -> row d_out", dtype="bf16", row=n, d_in=n, d_out=n)
+    return float(c.flops_exact / c.bytes)
+
+
+def vector_product(i: Inputs) -> float:
+    c = contraction("d_in, d_in d_out -> d_out", dtype="bf16", d_in=i["n"], d_out=i["n"])
+    return float(c.flops_exact / c.bytes)
+
+
+Compute = Callable[[Inputs], "Quantity | float"]
+BY_PREFIX: dict[str, Compute] = {
+    "compute.D1.": run,
+    "compute.chinchilla-t3.": lambda i: flops.training_run(i["N"], i["D"]),
+    "compute.chinchilla-a4.": chinchilla_ratio,
+    "params.narayanan-": narayanan_parameters,
+    "params.llama": lambda i: total(llama(i)),
+    "params.qwen3-": lambda i: total(llama(i)),
+    "params.gpt2": lambda i: total(gpt(i)),
+    "alloc.block.": lambda i: allocator.block_bytes(i["request_bytes"]),
+    "alloc.segment.": first_segment,
+    "days.zero3-": narayanan_days,
+    "days.ptd-": narayanan_days,
+    "flops.checkpoint-mlp-no": checkpointed_mlp,
+}
+BY_ID: dict[str, Compute] = {
+    "compute.llama3-405b": lambda i: flops.training_run(i["N"], i["D"]),
+    "params.nanogpt-124M-nobias": lambda i: total(gpt(i)),
+    "params.mistral-7b-v0.3": lambda i: total(llama(i)),
+    "params.palm-8b": lambda i: total(palm(i)),
+    "params.bert-base": bert,
+    "params.pythia-6.9b": lambda i: total(replace(gpt(i), positions="rotary")),
+    "params.mixtral-8x7b.total": lambda i: total(llama(i)),
+    "params.mixtral-8x7b.active": lambda i: models.active_parameters(llama(i)).total,
+    "params.deepseek-v3.active": lambda i: models.active_parameters(deepseek(i)).total,
+    "params.deepseek-v3.active-no-input-embedding": lambda i: (
+        models.active_parameters(deepseek(i)).total
+        - models.active_parameters(deepseek(i))["token embeddings"]
+    ),
+    "flops.nanogpt-124M.fwd": lambda i: flops.transformer_forward(gpt(i), i["b"] * i["s"], i["s"]).total,
+    "flops.nanogpt-124M.palm": lambda i: (
+        flops.palm_flops_per_token(i["N"], i["L"], i["H"], i["Q"], i["T"]) * Quantity(i["T"], "token")
+    ),
+    "flops.flopcounter.gpt2-fwdbwd-s128": gpt_forward_backward,
+    "flops.sdpa-fwdbwd-flash": fused_attention,
+    "flops.sdpa-causal": lambda i: (
+        flops.attention_forward(i["b"], i["h"], i["s"], i["d"], attention="causal").total
+    ),
+    "flops.mlp-input-no-grad": lambda i: (
+        flops.mlp_step(i["batch"], (16, 64, 16), i["input_requires_grad"]).total
+    ),
+    "flops.matmul-cs336": lambda i: flops.linear_forward(i["B"], i["D"], i["K"]),
+    "flops.torchtitan-qwen3-30b-a3b": torchtitan,
+    "trap.cookbook.ffn-hidden-ignored": gated_mlp,
+    "trap.cookbook.lm-head-x1": lambda i: trained(gpt({"l": 1, "h": i["h"], "V": i["V"]}), "head"),
+    "trap.cookbook.moe-top2-interval2": mixture,
+    "tensor.gpt3-ffn": lambda i: tensors.tensor_bytes(i["shape"], i["dtype"]),
+    "tensor.rowview-storage": lambda i: tensors.tensor_bytes((1024, 1024), "float32"),
+    "alloc.unsplit-remainder": first_block,
+    "bits.mxfp6": lambda i: float(dtypes.bits("mxfp6")),
+    "bits.mxfp4": lambda i: float(dtypes.bits("mxfp4")),
+    "bits.dsv3-fp8-128x128": scaled_bits,
+    "bits.fp8-1x128-act": scaled_bits,
+    "bytes.mxfp4.4096x4096": lambda i: tensors.tensor_bytes(i["shape"], "mxfp4"),
+    "ai.matmul-bf16-1024": square_product,
+    "ai.matvec-bf16-1024": vector_product,
+}
+
+# What each row waits for -> topics of which every row waits, and single rows.
+WAITING_TOPICS = {
+    "formats decoded": {"number format"},
+    "roofline and operator costs": {"roofline", "achievable matmul"},
+    "utilization": {"utilisation"},
+    "hardware": {"hardware peak (dense)", "hardware memory", "hardware bandwidth"},
+    "training memory": {"model-state memory", "memory ledger", "gradient accumulation"},
+    "activation memory": {
+        "activation memory",
+        "activation/model memory",
+        "activation checkpointing",
+        "KV cache",
+    },
+}
+WAITING_ROWS = {
+    "formats decoded": {"scale.nvfp4-global"},
+    "roofline and operator costs": {
+        "ai.relu-bf16",
+        "ai.matmul-min-n-h100",
+        "ai.bmm-per-batch-int8",
+        "trap.torch-flops_to_ns",
+    },
+    "utilization": {
+        "compute.cs336-8xH100-2weeks",
+        "days.gpt3-1024xA100",
+        "days.1T-3072xA100",
+        "days.cs336-70b",
+        "tokensec.llama1-65b",
+        "gpuhours.llama1-65b",
+        "gpuhours.deepseek-v3-pretrain",
+        "days.deepseek-v3-per-trillion",
+        "tokensperday.deepseek-v3",
+    },
+    "hardware": {"trap.torch-h100-lookup", "trap.torch-l4-bandwidth", "trap.torchao-rtx5090-bw"},
+    "training memory": {"trap.cookbook.zero1-grads"},
+    "activation memory": {
+        "act.selective-overhead-published.gpt3",
+        "act.selective-overhead-published.mt-nlg",
+        "time.korthikanti-layer-baseline",
+        "time.korthikanti-layer-full",
+        "time.korthikanti-layer-selective",
+    },
+}
+WAITING = set().union(*WAITING_ROWS.values()) | {
+    row["id"] for row in ROWS.values() if row["topic"] in set().union(*WAITING_TOPICS.values())
+}
+UNITS = {"PF-days": "PFLOP-day"}
+
+
+def computed(row: dict[str, Any]) -> float:
+    by_prefix = [compute for prefix, compute in BY_PREFIX.items() if row["id"].startswith(prefix)]
+    found = BY_ID.get(row["id"]) or by_prefix[0]
+    value = found(row["inputs"])
+    if isinstance(value, Quantity):
+        return value.to(UNITS[row["unit"]]).value if row["unit"] in UNITS else value.value
+    return value
+
+
+def error(row: dict[str, Any]) -> float:
+    """Relative error; the row's `value` is the right one, unless it says that it is the wrong one."""
+    right = row["right"] if row.get("value_is") == "wrong" else row["value"]
+    got = computed(row)
+    return 0.0 if got == right else abs(float(got) / right - 1)
+
+
+def is_covered(name: str) -> bool:
+    return name in BY_ID or any(name.startswith(prefix) for prefix in BY_PREFIX)
+
+
+COVERED = [name for name in ROWS if is_covered(name)]
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_reference_number(name: str) -> None:
+    row = ROWS[name]
+    assert error(row) <= row["tolerance"], (
+        f"{name}: {computed(row)!r}, expected {row['value']!r} {row['unit']}"
+    )
+
+
+def test_every_row_is_covered_or_waits() -> None:
+    both = [name for name in ROWS if is_covered(name) and name in WAITING]
+    neither = [name for name in ROWS if not is_covered(name) and name not in WAITING]
+    stray = [name for name in {*BY_ID, *set().union(*WAITING_ROWS.values())} if name not in ROWS]
+    idle = [prefix for prefix in BY_PREFIX if not any(name.startswith(prefix) for name in ROWS)]
+    assert (both, neither, stray, idle) == ([], [], [], [])
+    assert len(COVERED) + len(WAITING) == len(ROWS)
+
+
+def test_worst_row(record_property: Callable[[str, object], None]) -> None:
+    """The row that uses most of its tolerance, named in the report (and with -s on the terminal)."""
+    used = {name: error(ROWS[name]) / ROWS[name]["tolerance"] for name in COVERED if ROWS[name]["tolerance"]}
+    worst = max(used, key=used.__getitem__)
+    record_property("worst_row", worst)
+    allowed = ROWS[worst]["tolerance"]
+    print(f"worst of {len(COVERED)} rows: {worst}, error {error(ROWS[worst]):.3%} of {allowed:.3%} allowed")
+    assert used[worst] <= 1
