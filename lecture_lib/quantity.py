@@ -1,8 +1,9 @@
 """A number that is never bare: its unit, the formula it came from, the conventions in it and its source.
 
-`Quantity` is what every accounting function returns; `Ledger` is an ordered list of quantities that adds up exactly to
-its total. Unit names are plain strings, products of the names in `UNITS`: "B", "FLOP/s", "B/token", "device·h".
-No units library is loaded here: one is needed only where a typed answer is read (`lecture_lib.exercises.units`).
+`Quantity` is what every accounting function returns; `Ledger` is an ordered list of quantities that adds up
+exactly to its total. Unit names are plain strings, products of the names in `UNITS`: "B", "FLOP/s",
+"B/token", "device·h". No units library is loaded here: one is needed only where a typed answer is read
+(`lecture_lib.exercises.units`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Number = int | float | Fraction
 _SI = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18, "Z": 10**21, "Y": 10**24}
 _IEC = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
-# base unit -> every name it has, as a multiple of the base. Tokens, parameters and elements are dimensions of their own,
-# so that a count of one is never taken for a count of another.
+# base unit -> every name it has, as a multiple of the base. Tokens, parameters and elements are dimensions of
+# their own, so that a count of one is never taken for a count of another.
 UNITS: dict[str, dict[str, Number]] = {
     "B": {
         "B": 1,
@@ -52,6 +53,12 @@ class LectureError(ValueError):
     """Bad input to the course's library: says what was expected, what came and what to do."""
 
 
+class _NoSuchRow(LectureError, KeyError):
+    """A ledger has no such row. A KeyError too, so that `ledger.get(label)` answers None."""
+
+    __str__ = ValueError.__str__  # a KeyError would show itself in quotes
+
+
 @lru_cache(maxsize=1024)
 def _parse_unit(unit: str) -> tuple[tuple[tuple[str, int], ...], Number]:
     """Unit name -> (base dimensions with exponents, in order of appearance; multiple of the base)."""
@@ -72,7 +79,9 @@ def _parse_unit(unit: str) -> tuple[tuple[tuple[str, int], ...], Number]:
             base, scale = _BASE_OF[name]
             exponent = sign * (int(power) if power else 1)
             dimensions[base] = dimensions.get(base, 0) + exponent
-            multiple = multiple * (Fraction(scale) ** exponent if not isinstance(scale, float) else scale**exponent)
+            multiple = multiple * (
+                Fraction(scale) ** exponent if not isinstance(scale, float) else scale**exponent
+            )
     kept = tuple((base, exponent) for base, exponent in dimensions.items() if exponent)
     return kept, _tidy(multiple)
 
@@ -144,7 +153,9 @@ class Quantity:
         dimensions, multiple = _parse_unit(unit)
         self._same_dimension(dict(dimensions), unit)
         base = self.base_value
-        value = base / float(multiple) if isinstance(base, float) else _tidy(Fraction(base) / Fraction(multiple))
+        value = (
+            base / float(multiple) if isinstance(base, float) else _tidy(Fraction(base) / Fraction(multiple))
+        )
         return replace(self, value=value, unit=unit)
 
     def with_(self, **changes: object) -> Quantity:
@@ -154,7 +165,8 @@ class Quantity:
     def _same_dimension(self, dimensions: Mapping[str, int], came: str) -> None:
         if self.dimensions != dict(dimensions):
             raise LectureError(
-                f"expected the dimension of {self.unit!r} ({self.name or self}); got {came!r}, which is another one"
+                f"expected the dimension of {self.unit!r} ({self.name or self}); "
+                f"got {came!r}, which is another one"
             )
 
     # -- arithmetic: same dimension to add or compare, any to multiply or divide
@@ -246,7 +258,7 @@ class Quantity:
         return a >= b
 
     def __int__(self) -> int:
-        if self.value != int(self.value):
+        if not math.isfinite(self.value) or self.value != int(self.value):
             raise LectureError(f"expected a whole number; got {self.value!r} {self.unit}; use float()")
         return int(self.value)
 
@@ -305,7 +317,8 @@ class Quantity:
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.name} = {self}" if self.name else str(self))
         rows = "".join(
-            f"<div><em>{html.escape(label)}</em>: {html.escape(text)}</div>" for label, text in self._details()
+            f"<div><em>{html.escape(label)}</em>: {html.escape(text)}</div>"
+            for label, text in self._details()
         )
         return f"<details><summary>{head}</summary>{rows}</details>" if rows else f"<div>{head}</div>"
 
@@ -327,7 +340,7 @@ def _with_unit(text: str, unit: str) -> str:
 
 
 def _significant(value: Number, digits: int = 4) -> str:
-    """Four significant digits, no trailing zeros, thousands separated; powers of ten written as such beyond 1e15."""
+    """Four significant digits, no trailing zeros, thousands separated; a power of ten beyond 1e15."""
     number = float(value)
     if not math.isfinite(number) or number == 0:
         return f"{number:g}"
@@ -343,9 +356,19 @@ def _magnitude(number: float) -> int:
     return int(f"{number:e}".partition("e")[2])
 
 
-_TIMES = (("day", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
-_SHOWN_SI = {prefix: multiple for prefix, multiple in _SI.items() if multiple <= 10**15}  # "YFLOP" helps nobody
-_ALL_DIGITS = 10**7  # exact counts below this show every digit; above, four digits and the exact value on unfolding
+_TIMES = (
+    ("day", 86_400.0),
+    ("h", 3_600.0),
+    ("min", 60.0),
+    ("s", 1.0),
+    ("ms", 1e-3),
+    ("µs", 1e-6),
+    ("ns", 1e-9),
+)
+# "YFLOP" helps nobody.
+_SHOWN_SI = {prefix: multiple for prefix, multiple in _SI.items() if multiple <= 10**15}
+# Exact counts below this show every digit; above, four digits, and the exact value on unfolding.
+_ALL_DIGITS = 10**7
 
 
 def _readable(q: Quantity) -> str:
@@ -355,7 +378,9 @@ def _readable(q: Quantity) -> str:
     if q.unit == "s":
         return _readable_time(float(value))
     if lead != (dimensions[0][0] if dimensions else None) or lead not in ("B", "FLOP"):
-        return _with_unit(f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else _significant(value), q.unit)
+        return _with_unit(
+            f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else _significant(value), q.unit
+        )
     rest = q.unit[len(lead) :]
     if isinstance(value, int) and abs(value) < _ALL_DIGITS:
         text = f"{value:,} {q.unit}"
@@ -390,11 +415,16 @@ class Ledger(Mapping[str, Quantity]):
     """
 
     def __init__(
-        self, rows: Mapping[str, Quantity] | Sequence[tuple[str, Quantity]], name: str = "", unit: str | None = None
+        self,
+        rows: Mapping[str, Quantity] | Sequence[tuple[str, Quantity]],
+        name: str = "",
+        unit: str | None = None,
     ) -> None:
         pairs = list(rows.items()) if isinstance(rows, Mapping) else list(rows)
         if not pairs and unit is None:
-            raise LectureError("expected at least one row in a ledger, or a unit for an empty one; got neither")
+            raise LectureError(
+                "expected at least one row in a ledger, or a unit for an empty one; got neither"
+            )
         self.name = name
         self.unit = unit or pairs[0][1].unit
         self._rows: dict[str, Quantity] = {}
@@ -412,7 +442,7 @@ class Ledger(Mapping[str, Quantity]):
 
     def __getitem__(self, label: str) -> Quantity:
         if label not in self._rows:
-            raise LectureError(f"expected one of the rows {', '.join(self._rows)}; got {label!r}")
+            raise _NoSuchRow(f"expected one of the rows {', '.join(self._rows)}; got {label!r}")
         return self._rows[label]
 
     def __contains__(self, label: object) -> bool:
@@ -428,7 +458,8 @@ class Ledger(Mapping[str, Quantity]):
         total = self.total
         whole = float(total.value)
         lines = [
-            (label, str(q), f"{float(q.value) / whole:.1%}" if whole else "") for label, q in self._rows.items()
+            (label, str(q), f"{float(q.value) / whole:.1%}" if whole else "")
+            for label, q in self._rows.items()
         ]
         return [*lines, ("total", str(total), "100.0%" if whole else "")]
 
@@ -445,8 +476,10 @@ class Ledger(Mapping[str, Quantity]):
         def cells(line: tuple[str, str, str], q: Quantity | None) -> str:
             label, value, share = (html.escape(text) for text in line)
             shown = q.with_(name="")._repr_html_() if q is not None else f"<strong>{value}</strong>"
-            style = ' style="text-align:right"'
-            return f'<tr><th scope="row" style="text-align:left">{label}</th><td{style}>{shown}</td><td{style}>{share}</td></tr>'
+            left, right = ' style="text-align:left"', ' style="text-align:right"'
+            return (
+                f'<tr><th scope="row"{left}>{label}</th><td{right}>{shown}</td><td{right}>{share}</td></tr>'
+            )
 
         lines = self._lines()
         body = "".join(cells(line, q) for line, q in zip(lines, [*self._rows.values(), None], strict=True))

@@ -24,13 +24,13 @@ LARGE_ROUNDING = 2 * MIB  # larger segments are multiples of this
 SOURCE = "torch 2.13: c10/core/AllocatorConfig.h, c10/cuda/CUDACachingAllocator.cpp"
 
 
-def block_bytes(request: int) -> Quantity:
+def block_bytes(request: int | Quantity) -> Quantity:
     """Bytes that a request of that many bytes is rounded to: the next multiple of 512 B; 0 for 0.
 
     The block handed out can be larger still, where what is left of a segment is too small to split off
     (`CachingAllocator.malloc` shows it).
     """
-    asked = whole("request", request, least=0)
+    asked = whole("request", request, 0, "B")
     return Quantity(
         _rounded(asked, ROUNDING),
         "B",
@@ -42,7 +42,7 @@ def block_bytes(request: int) -> Quantity:
     )
 
 
-def segment_bytes(request: int) -> Quantity:
+def segment_bytes(request: int | Quantity) -> Quantity:
     """Bytes reserved from the driver for a request that no free block can serve.
 
     2 MiB for requests up to 1 MiB, 20 MiB below 10 MiB, else the next multiple of 2 MiB; 0 for 0.
@@ -96,13 +96,13 @@ class CachingAllocator:
         self._first_blocks: list[Block] = []  # of each segment, by address
         self._end = 0  # where the next segment is placed
 
-    def malloc(self, nbytes: int) -> Block:
+    def malloc(self, nbytes: int | Quantity) -> Block:
         """Serves a request: the smallest free block that is large enough, else a new segment.
 
         What a block has left over is split off and stays free: in a small segment from 512 B on, in a larger
         one only if it is more than 1 MiB. A request of 0 bytes takes nothing.
         """
-        asked = whole("nbytes", nbytes, least=0)
+        asked = whole("nbytes", nbytes, 0, "B")
         size = int(block_bytes(asked))
         small = size <= SMALL_REQUEST
         if size == 0:

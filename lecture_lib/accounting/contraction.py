@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lecture_lib.accounting.dtypes import resolve
+from lecture_lib.accounting.dtypes import bytes_per_element, resolve
 from lecture_lib.accounting.inputs import closest, whole
 from lecture_lib.accounting.tensors import tensor_bytes
 from lecture_lib.quantity import LectureError, Quantity
@@ -82,7 +82,7 @@ class Contraction:
             "B",
             name="bytes moved at best",
             formula=f"s·({products})",
-            inputs={"s": fmt.bits / 8 if fmt.bits % 8 else fmt.bits // 8, **self.sizes},
+            inputs={"s": bytes_per_element(fmt), **self.sizes},
             conventions=("each input read once, the output written once", f"all tensors in {fmt.name}"),
         )
 

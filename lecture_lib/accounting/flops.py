@@ -84,7 +84,7 @@ def training_run(parameters: int | Quantity, tokens: int | Quantity) -> Quantity
 
     P: parameters that act on every token (for a mixture of experts the active ones).
     """
-    P, T = whole("parameters", parameters), whole("tokens", tokens)
+    P, T = whole("parameters", parameters, unit="parameter"), whole("tokens", tokens, unit="token")
     return Quantity(
         6 * P * T,
         "FLOP",
@@ -207,7 +207,7 @@ def transformer_forward(
     tokens: T, of all sequences together (batch · seq); attention: "full" or "causal"; head: logits for every
     position, or none. Embedding look-ups are no FLOPs; of a mixture of experts the active ones count.
     """
-    T, S = whole("tokens", tokens), whole("seq", seq)
+    T, S = whole("tokens", tokens, unit="token"), whole("seq", seq)
     _one_of("attention", attention, ATTENTION)
     conventions = (FMA, MATMULS, ATTENTION[attention], "embedding look-ups are no FLOPs")
     rows = {
@@ -290,7 +290,7 @@ def recomputation(
 def optimizer_update(parameters: int | Quantity, optimizer: str = "adamw", steps: int = 1) -> Quantity:
     """Elementwise FLOPs of the optimizer: c·P·steps, c from `OPTIMIZERS`."""
     _one_of("optimizer", optimizer, OPTIMIZERS)
-    P, n = whole("parameters", parameters), whole("steps", steps)
+    P, n = whole("parameters", parameters, unit="parameter"), whole("steps", steps)
     return Quantity(
         OPTIMIZERS[optimizer] * P * n,
         "FLOP",
@@ -317,8 +317,8 @@ def beyond_6pt(
     "inactive experts", "embedding look-ups" and "biases and norms" (in 6PT, though in no product: negative);
     "attention", "attention scores again", "recomputation" and "optimizer update" (left out by 6PT).
     """
-    T, S = whole("tokens", tokens), whole("seq", seq)
-    per_step = T if tokens_per_step is None else whole("tokens_per_step", tokens_per_step)
+    T, S = whole("tokens", tokens, unit="token"), whole("seq", seq)
+    per_step = T if tokens_per_step is None else whole("tokens_per_step", tokens_per_step, unit="token")
     every, active = parameters(config), active_parameters(config)
     products = int(matmul_parameters(config).total)
     tables = ["position embeddings", "token type embeddings"]
@@ -377,7 +377,7 @@ def palm_flops_per_token(
 ) -> Quantity:
     """6·N + 12·L·H·Q·T: training FLOPs per token, attention over all T positions of the sequence."""
     inputs = {
-        "N": whole("parameters", parameters),
+        "N": whole("parameters", parameters, unit="parameter"),
         "L": whole("layers", layers),
         "H": whole("heads", heads),
         "Q": whole("head_dim", head_dim),

@@ -9,13 +9,23 @@ from fractions import Fraction
 
 from lecture_lib.quantity import LectureError, Quantity
 
+_COUNTS: tuple[dict[str, int], ...] = ({}, {"parameter": 1}, {"token": 1}, {"element": 1})
 
-def whole(name: str, value: object, least: int = 1) -> int:
+
+def whole(name: str, value: object, least: int = 1, unit: str = "") -> int:
     """`value` as an int of at least `least`.
 
-    A float without a fraction (7e9) and a Quantity are taken as well; anything else is a LectureError.
+    A float without a fraction (7e9) is taken as well, and a Quantity in `unit` (or, without one, of any
+    kind of count). Anything else is a LectureError.
     """
-    number = value.base_value if isinstance(value, Quantity) else value
+    number = value
+    if isinstance(value, Quantity):
+        if value.dimensions not in (({}, {unit: 1}) if unit else _COUNTS):
+            raise LectureError(
+                f"expected {name} as {f'a count in {unit!r}' if unit else 'a count'}; got {value.exact}; "
+                "give the number that is meant"
+            )
+        number = value.base_value
     if isinstance(number, bool):
         raise LectureError(
             f"expected a whole number for {name}; got {value!r}; write 1 or 0 if that is meant"

@@ -1,7 +1,7 @@
 """Every published or measured number that the library covers, met by its own functions from the row's inputs.
 
-`COVERED` says how each row is computed; `WAITING` lists, by what they wait for, the rows that nothing computes
-yet. A row is in exactly one of the two, so the list can only be shortened by covering a row.
+`BY_PREFIX` and `BY_ID` say how each row is computed; `WAITING` lists, by what they wait for, the rows that
+nothing computes yet. A row is in exactly one of the two, so the list can only be shortened by covering a row.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def narayanan_parameters(i: Inputs) -> float:
 
 
 def run(i: Inputs) -> Quantity:
-    # 3 FLOPs a parameter and token (T5): each token passes through half of the parameters, encoder or decoder.
+    # 3 FLOPs a parameter and token (T5): a token passes through half of the parameters, encoder or decoder.
     share = i["flops_per_param_per_token"] / 6
     return flops.training_run(i["params_M"] * 10**6 * share, i["tokens_B"] * 10**9)
 
