@@ -146,7 +146,7 @@ def devices() -> tuple[str, ...]:
 
 
 def dense_rate(peak: object) -> int | float | Fraction:
-    """A compute ceiling as a number in FLOP/s; LectureError for a sparse one, which no dense product reaches."""
+    """A compute ceiling as a number in FLOP/s; LectureError for a sparse one: no dense product reaches it."""
     if isinstance(peak, Quantity) and SPARSE in peak.conventions:
         raise LectureError(
             f"expected a dense peak; got {peak.name or 'a sparse one'} = {peak}, printed for 2:4 structured "

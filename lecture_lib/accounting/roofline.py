@@ -1,7 +1,7 @@
 """The roofline: a time that no run can beat, and which budget sets it.
 
-F is work in FLOPs, Q traffic in bytes, C a compute ceiling in FLOP/s, β a bandwidth in B/s. Each may be a Quantity
-or a number in those units; whole and rational inputs give exact results.
+F is work in FLOPs, Q traffic in bytes, C a compute ceiling in FLOP/s, β a bandwidth in B/s. Each may be a
+Quantity or a number in those units; whole and rational inputs give exact results. A sparse peak is refused.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def attainable(intensity: object, peak: object, bandwidth: object) -> Quantity:
 def rows_to_ridge(
     d_in: int, d_out: int, peak: object, bandwidth: object, dtype: object = "bf16"
 ) -> Quantity | None:
-    """Fewest rows M at which Y = X·W, X (M, d_in), W (d_in, d_out), is limited by arithmetic; None if none are.
+    """Fewest rows M of X (M, d_in) at which X·W, W (d_in, d_out), is limited by arithmetic; None if never.
 
-    Ideal traffic and leading FLOPs: 2·M·d_in·d_out ≥ I*·s·(M·d_in + d_in·d_out + M·d_out), solved for M, with s
-    bytes a value. As M grows the intensity nears 2·d_in·d_out/(s·(d_in + d_out)) and never reaches it: a ridge at
-    or above that is never met.
+    Ideal traffic and leading FLOPs: 2·M·d_in·d_out ≥ I*·s·(M·d_in + d_in·d_out + M·d_out), solved for M, with
+    s bytes a value. As M grows the intensity nears 2·d_in·d_out/(s·(d_in + d_out)) and never reaches it: a
+    ridge at or above that is never met.
     """
     d_in, d_out = whole("d_in", d_in), whole("d_out", d_out)
     star, s = _star(peak, bandwidth), Fraction(bytes_per_element(dtype))
@@ -111,7 +111,7 @@ def rows_to_ridge(
 
 
 def square_at_ridge(peak: object, bandwidth: object, dtype: object = "bf16") -> Quantity:
-    """Smallest n at which an n × n product is limited by arithmetic: its intensity is 2·n/(3·s), n/3 in BF16."""
+    """Smallest n at which an n × n product is limited by arithmetic: its intensity is 2·n/(3·s)."""
     star, s = _star(peak, bandwidth), Fraction(bytes_per_element(dtype))
     return Quantity(
         math.ceil(3 * s * star / 2),
