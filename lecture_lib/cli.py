@@ -1,0 +1,79 @@
+"""The `lecture` command: reads its arguments and hands over to `lecture_lib.course`.
+
+Exit codes: 0 done; 1 the thing examined failed; 2 wrong usage; 3 could not finish (it says what is left).
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lecture_lib import __version__
+from lecture_lib.quantity import LectureError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; never lets a traceback out for a broken environment."""
+    options = _parser().parse_args(arguments)
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        return int(options.command(options))
+    except KeyboardInterrupt:
+        print("\nStopped before it was done.", file=sys.stderr)
+        return 3
+    except LectureError as error:
+        print(f"lecture: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        print(
+            f"lecture: this Python lacks the package {package!r}, which this command needs. "
+            "`python3 start.py doctor` says what is missing and `python3 start.py` installs it.",
+            file=sys.stderr,
+        )
+        return 3
+    except OSError as error:
+        print(f"lecture: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        return 3
+
+
+def _as_interrupt(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more; got {text}")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lecture", description="Three Budgets: what a training step spends, predicted and then measured."
+    )
+    parser.add_argument("--version", action="version", version=f"Three Budgets {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    run = commands.add_parser("run", help="run notebooks from top to bottom and report")
+    run.add_argument("names", nargs="*", metavar="NN|FILE", help="all notebooks if none is named")
+    run.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    run.add_argument("--scale", choices=("quick", "full"), default="quick")
+    run.add_argument("--edition", choices=("student", "instructor"), default="student")
+    run.add_argument("--jobs", type=_positive, metavar="N", help="notebooks at once (default 1)")
+    run.add_argument("--out", type=Path, metavar="DIR", help="for the report (default build/run)")
+    run.set_defaults(command=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from lecture_lib.course.headless import lecture_run
+
+    return lecture_run(
+        options.names, options.device, options.scale, options.edition, options.jobs, options.out
+    )
