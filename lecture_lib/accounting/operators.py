@@ -18,6 +18,7 @@ from typing import Any
 from lecture_lib.accounting import roofline
 from lecture_lib.accounting.contraction import FMA
 from lecture_lib.accounting.dtypes import bytes_per_element, resolve
+from lecture_lib.accounting.flops import OPTIMIZERS
 from lecture_lib.accounting.inputs import amount, unknown, whole
 from lecture_lib.quantity import LectureError, Quantity
 
@@ -341,15 +342,8 @@ def embedding(tokens: int, width: int, dtype: object = "bf16", index: object = "
     )
 
 
-# Operations a parameter, state arrays. Adam: first moment 3, second 4, two corrections, root, ε, divide,
-# rate, subtract; AdamW scales the parameter besides. AdaGrad: square, add, root, ε, divide, rate, subtract.
-OPTIMIZERS: Mapping[str, tuple[int, int]] = {
-    "sgd": (2, 0),
-    "momentum": (4, 1),
-    "adagrad": (7, 1),
-    "adam": (14, 2),
-    "adamw": (15, 2),
-}
+# Arrays of state a parameter; the operations are flops.OPTIMIZERS'.
+STATES: Mapping[str, int] = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "adamw": 2}
 
 
 def optimizer_step(
@@ -365,13 +359,12 @@ def optimizer_step(
     parameter, gradient, state, master: formats of each. With a master copy the update reads and writes that,
     and writes the parameter from it.
     """
-    if optimizer not in OPTIMIZERS:
-        raise unknown("an optimizer", optimizer, OPTIMIZERS, "(new ones go into operators.OPTIMIZERS)")
-    operations, arrays = OPTIMIZERS[optimizer]
+    if optimizer not in STATES:
+        raise unknown("an optimizer", optimizer, STATES, "(new ones go into operators.STATES)")
     n: dict[str, Any] = {
         "P": whole("parameters", parameters),
-        "c": operations,
-        "a": arrays,
+        "c": OPTIMIZERS[optimizer],
+        "a": STATES[optimizer],
         "w": bytes_per_element(parameter),
         "g": bytes_per_element(gradient),
         "o": bytes_per_element(state),
