@@ -33,7 +33,9 @@ class Case:
 
 @dataclass(frozen=True)
 class KnownMistake:
-    """A slip, the words that name it, and its decoded value on each case (`Raises` where it ends in an error)."""
+    """A slip, the words that name it, and its decoded value on each case (`Raises` where it ends in an
+    error).
+    """
 
     id: str
     message: str
@@ -79,7 +81,9 @@ def from_public(data: Mapping[str, Any]) -> Definition:
         )
         return Definition(**{**data, "cases": cases, "mistakes": mistakes, "hints": tuple(data["hints"])})
     except (KeyError, TypeError, AttributeError) as error:
-        raise LectureError(f"expected an exercise as `lecture build` writes it; got one that does not fit ({error})") from None
+        raise LectureError(
+            f"expected an exercise as `lecture build` writes it; got one that does not fit ({error})"
+        ) from None
 
 
 def _value(data: Any) -> Any:
@@ -89,7 +93,9 @@ def _value(data: Any) -> Any:
 def load(exercise_id: str, folder: Path | None = None) -> Definition:
     """The exercise of that id; LectureError, with what is near, if there is none."""
     if not isinstance(exercise_id, str):
-        raise LectureError(f'expected an exercise\'s id in quotes, like "4.1"; got {type(exercise_id).__name__}')
+        raise LectureError(
+            f'expected an exercise\'s id in quotes, like "4.1"; got {type(exercise_id).__name__}'
+        )
     wanted = exercise_id.strip()
     everything = load_all(folder)
     if wanted in everything:
@@ -108,7 +114,9 @@ def load_all(folder: Path | None = None) -> dict[str, Definition]:
     folder = FOLDER if folder is None else folder
     files = sorted(folder.glob("*.json"))
     if not files:
-        raise LectureError(f"expected the course's exercises in {folder}; found none; install the course again")
+        raise LectureError(
+            f"expected the course's exercises in {folder}; found none; install the course again"
+        )
     stamp = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     if folder not in _loaded or _loaded[folder][0] != stamp:
         _loaded[folder] = stamp, {e.id: e for file in files for e in _read(file)}

@@ -1,14 +1,17 @@
 """Drivers: how an answer that is more than a function of numbers is exercised.
 
-A driver takes the student's answer and one case's inputs, already fresh and with every array made a torch tensor, and
-returns plain data or tensors. It holds no expected value. A function that only takes and returns numbers or tensors
-needs none: kind "function" calls it by keyword (`linear_backward(X, W, G)` returning a tuple of tensors, for one).
+A driver takes the student's answer and one case's inputs, already fresh and with every array made a torch
+tensor, and returns plain data or tensors. It holds no expected value. A function that only takes and returns
+numbers or tensors needs none: kind "function" calls it by keyword (`linear_backward(X, W, G)` returning a
+tuple of tensors, for one).
 
-To add one, write a function here under `@driver("name")` and name it in the exercise (`kind="driver", driver="name"`).
+To add one, write a function here under `@driver("name")` and name it in the exercise (`kind="driver",
+driver="name"`).
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +32,9 @@ class Driver:
 DRIVERS: dict[str, Driver] = {}
 
 
-def driver(name: str, takes: str = "function") -> Callable[[Callable[[Any, Inputs], Any]], Callable[[Any, Inputs], Any]]:
+def driver(
+    name: str, takes: str = "function"
+) -> Callable[[Callable[[Any, Inputs], Any]], Callable[[Any, Inputs], Any]]:
     """Registers the decorated function under `name`."""
 
     def register(function: Callable[[Any, Inputs], Any]) -> Callable[[Any, Inputs], Any]:
@@ -42,7 +47,9 @@ def driver(name: str, takes: str = "function") -> Callable[[Callable[[Any, Input
 def get(name: str) -> Driver:
     """The driver of that name; LectureError if there is none."""
     if name not in DRIVERS:
-        raise LectureError(f"expected one of the drivers {', '.join(DRIVERS)}; got {name!r}; add it to drivers.py")
+        raise LectureError(
+            f"expected one of the drivers {', '.join(DRIVERS)}; got {name!r}; add it to drivers.py"
+        )
     return DRIVERS[name]
 
 
@@ -54,14 +61,15 @@ def call(function: Any, inputs: Inputs) -> Any:
 
 @driver("einops", takes="text")
 def einops_pattern(pattern: Any, inputs: Inputs) -> Any:
-    """Applies a pattern to the case's tensors, in their order: `einsum` unless the inputs hold another `operation`
-    ("rearrange", "repeat", or a reduction: "sum", "mean", "max"); whole numbers among the inputs are sizes of axes.
+    """Applies a pattern to the case's tensors, in their order: `einsum` unless the inputs hold another
+    `operation` ("rearrange", "repeat", or a reduction: "sum", "mean", "max"); whole numbers among the inputs
+    are sizes of axes.
     """
-    import einops
     import torch
 
     if not isinstance(pattern, str):
         raise TypeError(f"expected a pattern in quotes, like 'm k, k n -> m n'; got {type(pattern).__name__}")
+    einops: Any = importlib.import_module("einops")  # its own types know no list of tensors
     tensors = [value for value in inputs.values() if isinstance(value, torch.Tensor)]
     sizes = {name: value for name, value in inputs.items() if isinstance(value, int)}
     operation = inputs.get("operation", "einsum")
@@ -73,7 +81,7 @@ def einops_pattern(pattern: Any, inputs: Inputs) -> Any:
 
 
 def small_mlp(widths: Sequence[int], seed: int) -> Any:
-    """Linear layers with ReLU between them, FP32, weights from NumPy's generator: the same on every machine."""
+    """FP32 linear layers with ReLU between them, weights from NumPy's generator: the same on every machine."""
     import numpy
     import torch
 
@@ -92,7 +100,8 @@ def small_mlp(widths: Sequence[int], seed: int) -> Any:
 def training_step(step: Any, inputs: Inputs) -> Any:
     """Calls `step(model, optimizer, X, Y)` once for each of `steps` and returns the parameters after each.
 
-    inputs: widths (list), seed, learning_rate, X, Y (tensors), steps (default 2, so that a forgotten `zero_grad` shows)
+    inputs: widths (list), seed, learning_rate, X, Y (tensors), steps (default 2, so that a forgotten
+    `zero_grad` shows)
     """
     import torch
 
@@ -109,8 +118,8 @@ def training_step(step: Any, inputs: Inputs) -> Any:
 def listed_tensors(function: Any, inputs: Inputs) -> Any:
     """Calls `function(tensors)` with a list of tensors, some of which share a storage.
 
-    inputs: tensors {"w": [dtype, rows, columns]}; listed ["w", "w transposed", "w last row", …]. A name listed twice is
-    the same tensor twice.
+    inputs: tensors {"w": [dtype, rows, columns]}; listed ["w", "w transposed", "w last row", …]. A name
+    listed twice is the same tensor twice.
     """
     import torch
 

@@ -1,4 +1,5 @@
-"""Values as plain data (JSON), both ways, and nothing else: what a student's code returns is never pickled or trusted.
+"""Values as plain data (JSON), both ways, and nothing else: what a student's code returns is never pickled or
+trusted.
 
     None, True, "text", 3, 2.5, [1, 2]   themselves
     {"int": "9007199254740993"}          whole numbers beyond 2**53
@@ -7,12 +8,12 @@
     {"tuple": [...]}                     tuples
     {"dict": [[key, value], ...]}        dicts, in order
     {"quantity": [magnitude, "GB"]}      a Quantity
-    {"array": {"dtype": "bfloat16", "shape": [2, 3], "values": [...]}}   tensors, NumPy arrays and their scalars
-    {"ellipsis": true}                   ...
-    {"other": "generator", "repr": ""}   anything else, by the name of its type
+    {"array": {"dtype": "bfloat16", "shape": [2, 3], "values": [...]}}   tensors, NumPy arrays and their
+    scalars {"ellipsis": true}                   ... {"other": "generator", "repr": ""}   anything else, by
+    the name of its type
 
-`encode` looks at exact types and calls no method that a student's class could define. `decode` refuses what it does
-not know and what is too large: its input may come from hostile code.
+`encode` looks at exact types and calls no method that a student's class could define. `decode` refuses what
+it does not know and what is too large: its input may come from hostile code.
 """
 
 from __future__ import annotations
@@ -135,7 +136,9 @@ def _encode(value: Any, budget: _Budget, depth: int) -> Any:
     if kind is Quantity:
         return {"quantity": [_encode(value.value, budget, depth + 1), _encode_str(value.unit)]}
     if kind is Ledger:
-        return {"dict": [[_encode_str(label), _encode(row, budget, depth + 1)] for label, row in value.items()]}
+        return {
+            "dict": [[_encode_str(label), _encode(row, budget, depth + 1)] for label, row in value.items()]
+        }
     array = _encode_array(value, kind, budget)
     return array if array is not None else _encode_other(value, kind)
 
@@ -241,12 +244,21 @@ def _encode_tensor(torch: Any, tensor: Any, budget: _Budget) -> Any:
     dtype = str(tensor.dtype).removeprefix("torch.")
     shape = [int(n) for n in tensor.shape]
     if dtype not in DTYPES or tensor.layout is not torch.strided or tensor.device.type == "meta":
-        return {"other": "tensor", "repr": f"{dtype} on {tensor.device.type}, {str(tensor.layout)}, shape {shape}"}
+        return {
+            "other": "tensor",
+            "repr": f"{dtype} on {tensor.device.type}, {str(tensor.layout)}, shape {shape}",
+        }
     budget.spend_elements(tensor.numel())
     tensor = torch.Tensor.detach(tensor).to("cpu")
     if dtype in _FLOAT_DTYPES:
         tensor = tensor.to(torch.float64)  # every value of the narrower types is exact in it
-    return {"array": {"dtype": dtype, "shape": shape, "values": [_encode_element(v) for v in tensor.flatten().tolist()]}}
+    return {
+        "array": {
+            "dtype": dtype,
+            "shape": shape,
+            "values": [_encode_element(v) for v in tensor.flatten().tolist()],
+        }
+    }
 
 
 def _encode_numpy(numpy: Any, value: Any, budget: _Budget) -> Any:
@@ -267,7 +279,9 @@ def _encode_numpy(numpy: Any, value: Any, budget: _Budget) -> Any:
 
 
 def decode(data: object) -> Any:
-    """The value that `encode` wrote: plain Python, Quantity, `Array` or `Other`; LectureError for anything else."""
+    """The value that `encode` wrote: plain Python, Quantity, `Array` or `Other`; LectureError for anything
+    else.
+    """
     return _decode(data, _Budget(), 0)
 
 
@@ -328,7 +342,11 @@ def _decode_text(text: Any, limit: int) -> str:
 
 def _decode_int(text: Any) -> int:
     digits = text[1:] if type(text) is str and text.startswith("-") else text
-    if type(text) is not str or not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_BITS * 31 // 100:
+    if (
+        type(text) is not str
+        or not (digits.isascii() and digits.isdigit())
+        or len(digits) > MAX_BITS * 31 // 100
+    ):
         raise _refuse(text, "no whole number")
     return int(text)
 

@@ -1,7 +1,7 @@
 """Runs a student's answer on cases and reports what happened as plain data.
 
-Nothing here knows an expected value: grading runs this module in a process of its own, next to the student's code,
-and judges what comes back elsewhere (`verdict.py`). Every call gets fresh inputs.
+Nothing here knows an expected value: grading runs this module in a process of its own, next to the student's
+code, and judges what comes back elsewhere (`verdict.py`). Every call gets fresh inputs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ABANDON_AFTER = 2.0  # seconds in which code past its time limit is asked to st
 
 @dataclass(frozen=True)
 class Error:
-    """An exception: its type, its message and, if it passed through the student's own code, the line there."""
+    """An exception: its type, its message and, if the student's own code was passed, the line there."""
 
     type: str
     message: str
@@ -44,7 +44,9 @@ class Error:
 
 @dataclass(frozen=True)
 class Row:
-    """What one case gave: an encoded `value`, an `error`, or neither if the time was up or the case was not run."""
+    """What one case gave: an encoded `value`, an `error`, or neither if the time was up or the case was not
+    run.
+    """
 
     value: Any = None
     error: Error | None = None
@@ -57,7 +59,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All rows; `blank` if the answer is still the stub; `instead` (encoded) if a value came where code was wanted."""
+    """All rows; `blank` if the answer is still the stub; `instead` (encoded) if a value came where code was
+    wanted.
+    """
 
     rows: tuple[Row, ...] = ()
     blank: bool = False
@@ -108,7 +112,9 @@ def _row(data: Any) -> Row:
     if fields["error"] is not None:
         kinds = {"type": str, "message": str, "line": (int, type(None)), "source": str}
         fields["error"] = Error(**_record(fields["error"], kinds))
-    if len(fields["changed"]) > 50 or not all(type(name) is str and len(name) <= 80 for name in fields["changed"]):
+    if len(fields["changed"]) > 50 or not all(
+        type(name) is str and len(name) <= 80 for name in fields["changed"]
+    ):
         raise LectureError("expected the names of changed inputs in evidence; got something else")
     return Row(**{**fields, "changed": tuple(fields["changed"])})
 
@@ -125,12 +131,17 @@ class _TimeUp(BaseException):
 
 
 def collect(
-    kind: str, answer: Any, cases: Sequence[Mapping[str, Any]], driver: str | None = None, time_limit: float = 10.0
+    kind: str,
+    answer: Any,
+    cases: Sequence[Mapping[str, Any]],
+    driver: str | None = None,
+    time_limit: float = 10.0,
 ) -> Evidence:
     """Runs `answer` on each case's inputs (decoded or as a key writes them) and says what came.
 
-    Raises KeyboardInterrupt if the person at the keyboard interrupts; whatever else the answer does is in the evidence.
-    Code in a single C call (a huge power) cannot be interrupted and is reported as timed out when it returns.
+    Raises KeyboardInterrupt if the person at the keyboard interrupts; whatever else the answer does is in the
+    evidence. Code in a single C call (a huge power) cannot be interrupted and is reported as timed out when
+    it returns.
     """
     if kind in ("quantity", "choice"):
         return Evidence(rows=(Row(value=encode(answer)),), blank=_is_blank(answer), time_limit=time_limit)
@@ -145,13 +156,19 @@ def collect(
             rows.append(Row(ran=False))  # one wait is enough
             continue
         rows.append(_run_case(run, answer, inputs, time_limit))
-    return Evidence(tuple(rows), blank=bool(rows) and all(_is_blank_value(row) for row in rows), time_limit=time_limit)
+    return Evidence(
+        tuple(rows), blank=bool(rows) and all(_is_blank_value(row) for row in rows), time_limit=time_limit
+    )
 
 
-def reference_values(kind: str, driver: str | None, answer: Any, cases: Sequence[Mapping[str, Any]]) -> list[Any]:
+def reference_values(
+    kind: str, driver: str | None, answer: Any, cases: Sequence[Mapping[str, Any]]
+) -> list[Any]:
     """The encoded values that a key's answer gives, {"raises": type} where it raises."""
     if kind in ("quantity", "choice"):
-        return [encode(answer(**fresh(case)) if isinstance(answer, FunctionType) else answer) for case in cases]
+        return [
+            encode(answer(**fresh(case)) if isinstance(answer, FunctionType) else answer) for case in cases
+        ]
     rows = collect(kind, answer, cases, driver, time_limit=60.0).rows
     return [{"raises": row.error.type} if row.error else row.value for row in rows]
 
@@ -280,7 +297,9 @@ def _describe(error: BaseException, trace: TracebackType | None, own: str) -> Er
             source = linecache.getline(filename, line).strip()
         trace = trace.tb_next
     if issubclass(type(error), SystemExit):
-        return Error("SystemExit", "your code calls exit(); return the value instead", line, _clean(source, 200))
+        return Error(
+            "SystemExit", "your code calls exit(); return the value instead", line, _clean(source, 200)
+        )
     try:
         message = str(error)
     except Exception:  # a message that cannot be made is no message
@@ -350,8 +369,8 @@ def _limited(work: Callable[[], Row], seconds: float) -> Row | None:
 def _limited_by_alarm(work: Callable[[], Row], seconds: float) -> Row | None:
     """Interrupts the main thread by SIGALRM, again and again once the time is up.
 
-    A bare `except:` in a loop catches the first exception; so each alarm also sets a trace that raises a second one
-    on the handler's first line, where that `except:` no longer covers it.
+    A bare `except:` in a loop catches the first exception; so each alarm also sets a trace that raises a
+    second one on the handler's first line, where that `except:` no longer covers it.
     """
     here = sys._getframe()
     late = False
@@ -388,7 +407,9 @@ def _limited_by_alarm(work: Callable[[], Row], seconds: float) -> Row | None:
 
 
 def _limited_in_thread(work: Callable[[], Row], seconds: float) -> Row | None:
-    """Where there is no alarm (Windows, or not in the main thread): a thread that is asked to stop, then left behind."""
+    """Where there is no alarm (Windows, or not in the main thread): a thread that is asked to stop, then
+    left behind.
+    """
     box: list[Row] = []
     interrupted: list[KeyboardInterrupt] = []
 
@@ -411,7 +432,9 @@ def _limited_in_thread(work: Callable[[], Row], seconds: float) -> Row | None:
     finally:
         give_up = time.monotonic() + _ABANDON_AFTER
         while thread.is_alive() and time.monotonic() < give_up:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_TimeUp))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_TimeUp)
+            )
             thread.join(0.002)
     if interrupted:
         raise interrupted[0]

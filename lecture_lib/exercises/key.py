@@ -1,7 +1,8 @@
 """The answer key: what its author writes, checked as it is written, and the public form made from it.
 
-One Python file per notebook, each with `EXERCISES = [Exercise(...), ...]`. A private bank has the same shape in another
-folder. `public(exercise)` is all that a student's notebook sees of it (stored in `data/exercises/`).
+One Python file per notebook, each with `EXERCISES = [Exercise(...), ...]`. A private bank has the same shape
+in another folder. `public(exercise)` is all that a student's notebook sees of it (stored in
+`data/exercises/`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import string
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -42,9 +43,7 @@ class Edit:
         """`source` with the edit made; LectureError unless `old` occurs exactly once."""
         found = source.count(self.old)
         if not self.old or found != 1:
-            raise LectureError(
-                f"expected {self.old!r} once in the reference; found {found} times; quote more or less of the line"
-            )
+            raise LectureError(f"expected {self.old!r} once in the reference; found it {found} times")
         return source.replace(self.old, self.new)
 
 
@@ -53,7 +52,8 @@ class Mistake:
     """A slip people make, the words that name it, and the wrong answer it leads to.
 
     id:      short, stable, unique within the exercise ("fma-as-one")
-    message: what the student reads; may use {inputs of the deciding case} and {got}, and {wanted} for functions
+    message: what the student reads; may use {inputs of the deciding case} and {got}, and {wanted} for
+    functions
     change:  an Edit or a list of them to the reference's source, or a whole wrong function, or a wrong value
     see:     id of the notebook cell that would have helped ("04-forward")
     """
@@ -68,7 +68,11 @@ class Mistake:
         """The edits, or () where the change is a whole wrong answer."""
         if isinstance(self.change, Edit):
             return (self.change,)
-        if isinstance(self.change, list | tuple) and self.change and all(isinstance(e, Edit) for e in self.change):
+        if (
+            isinstance(self.change, list | tuple)
+            and self.change
+            and all(isinstance(e, Edit) for e in self.change)
+        ):
             return tuple(self.change)
         return ()
 
@@ -78,20 +82,25 @@ class Exercise:
     """One exercise with its answer. Every rule below is checked when the object is made (LectureError).
 
     id:          "4.1"; notebook: the notebook's file name without ending, "04_flops"
-    kind:        "quantity" (a typed value with a unit, or a plain number), "choice" (a letter), "function" (called on
-                 cases), "driver" (exercised by the function of that name in `drivers.py`)
-    level:       "core", "stretch" or "recall"; difficulty: "warm-up", "steady" or "demanding"; minutes: about how long
+    kind:        "quantity" (a typed value with a unit, or a plain number), "choice" (a letter), "function"
+                 (called on cases), "driver" (exercised by the function of that name in `drivers.py`)
+    level:       "core", "stretch" or "recall"
+    difficulty:  "warm-up", "steady" or "demanding"
+    minutes:     about how long it takes
     unit:        the unit wanted ("FLOP", "B/s"), or None for a plain value
-    answer:      function, driver: the reference, plain code as a student would write it, taking a case's inputs by
-                 keyword (a driver may also exercise text); quantity: a value, or a function of the inputs; choice: a letter
-    cases:       public inputs, plain data; an array is {"array": nested list, "dtype": "float32"}; one for a quantity
+    answer:      function, driver: the reference, plain code as a student would write it, called with a case's
+                 inputs by keyword (a driver may also exercise text); quantity: a value, or a function of the inputs;
+                 choice: a letter
+    cases:       public inputs, plain data; an array is {"array": nested list, "dtype": "float32"}; a quantity
+                 has one case
     draw:        `draw(rng: random.Random)` gives the inputs of one fresh case; None where nothing is graded
-    tolerance:   "exact", "3 digits" or a relative error; None stands for "3 digits" in a quantity, else "exact"
+    tolerance:   "exact", "3 digits" or a relative error; unless given, "3 digits" in a quantity, else "exact"
     options:     choice: {"a": "its text", ...}
     mistakes:    known slips; three or more where the exercise is graded
     equivalent:  one-edit mutants of the reference that are no mistake, each "MUTANT  # reason"
     hints:       exactly three, from a nudge to nearly the answer
     case_text:   how a case reads in the table, "M={M}, d_in={d_in}"
+    time_limit:  seconds that one case may take
     """
 
     id: str
@@ -113,7 +122,7 @@ class Exercise:
     mistakes: Sequence[Mistake] = ()
     equivalent: Sequence[str] = ()
     case_text: str = ""
-    time_limit: float = field(default=10.0)
+    time_limit: float = 10.0
 
     def __post_init__(self) -> None:
         if self.tolerance is None:
@@ -147,25 +156,46 @@ def _problems(e: Exercise) -> list[str]:
             found.append(words)
 
     want(re.fullmatch(r"\d+\.\d+", e.id), f"expected an id like '4.1'; got {e.id!r}")
-    want(re.fullmatch(r"\d\d_[a-z0-9_]+", e.notebook), f"expected a notebook like '04_flops'; got {e.notebook!r}")
+    want(
+        re.fullmatch(r"\d\d_[a-z0-9_]+", e.notebook),
+        f"expected a notebook like '04_flops'; got {e.notebook!r}",
+    )
     for name, allowed in (("kind", KINDS), ("level", LEVELS), ("difficulty", DIFFICULTIES)):
         value = getattr(e, name)
         want(value in allowed, f"expected {name} to be one of {', '.join(allowed)}; got {value!r}")
     want(e.title and e.title == e.title.strip() and "\n" not in e.title, "expected a title of one line")
     want(isinstance(e.points, int) and e.points >= 0, f"expected points as a whole number; got {e.points!r}")
-    want(isinstance(e.minutes, int) and e.minutes > 0, f"expected minutes as a whole number; got {e.minutes!r}")
+    want(
+        isinstance(e.minutes, int) and e.minutes > 0, f"expected minutes as a whole number; got {e.minutes!r}"
+    )
     want(
         e.tolerance in ("exact", "3 digits") or (isinstance(e.tolerance, float) and 0 < e.tolerance < 1),
-        f"expected a tolerance of 'exact', '3 digits' or a relative error between 0 and 1; got {e.tolerance!r}",
+        f"expected a tolerance of 'exact', '3 digits' or a relative error; got {e.tolerance!r}",
     )
-    want(len(e.hints) == 3 and all(isinstance(h, str) and h.strip() for h in e.hints), "expected exactly three hints")
-    want((e.driver is not None) == (e.kind == "driver"), "expected a driver for kind 'driver', and only there")
-    want((e.options is not None) == (e.kind == "choice"), "expected options for kind 'choice', and only there")
+    want(
+        len(e.hints) == 3 and all(isinstance(h, str) and h.strip() for h in e.hints),
+        "expected exactly three hints",
+    )
+    want(
+        (e.driver is not None) == (e.kind == "driver"), "expected a driver for kind 'driver', and only there"
+    )
+    want(
+        (e.options is not None) == (e.kind == "choice"), "expected options for kind 'choice', and only there"
+    )
     if e.options is not None:
-        want(e.answer in e.options, f"expected the answer to be one of {', '.join(e.options)}; got {e.answer!r}")
-        want(all(re.fullmatch("[a-z]", letter) for letter in e.options), "expected options under single small letters")
+        want(
+            e.answer in e.options,
+            f"expected the answer to be one of {', '.join(e.options)}; got {e.answer!r}",
+        )
+        want(
+            all(re.fullmatch("[a-z]", letter) for letter in e.options),
+            "expected options under single small letters",
+        )
     if e.kind == "function":
-        want(isinstance(e.answer, FunctionType), f"expected the reference as a plain function; got {e.answer!r}")
+        want(
+            isinstance(e.answer, FunctionType),
+            f"expected the reference as a plain function; got {e.answer!r}",
+        )
     if e.kind in ("function", "driver"):
         want(len(e.cases) >= 2, f"expected two public cases or more; got {len(e.cases)}")
         names = {tuple(sorted(case)) for case in e.cases}
@@ -178,7 +208,9 @@ def _problems(e: Exercise) -> list[str]:
             Quantity(1, e.unit)
         except LectureError as error:
             found.append(str(error))
-    want(not e.graded or len(e.mistakes) >= 3, f"expected three known mistakes or more; got {len(e.mistakes)}")
+    want(
+        not e.graded or len(e.mistakes) >= 3, f"expected three known mistakes or more; got {len(e.mistakes)}"
+    )
     want(len({m.id for m in e.mistakes}) == len(e.mistakes), "expected every mistake's id once")
     for mistake in e.mistakes:
         found += [f"mistake {mistake.id}: {words}" for words in _mistake_problems(e, mistake)]
@@ -198,7 +230,9 @@ def _mistake_problems(e: Exercise, mistake: Mistake) -> list[str]:
         found.append("expected an id of small letters, digits and hyphens")
     if not mistake.message.strip():
         found.append("expected a message")
-    allowed = {"got", *(e.cases[0] if e.cases else ())} | ({"wanted"} if e.kind in ("function", "driver") else set())
+    allowed = {"got", *(e.cases[0] if e.cases else ())} | (
+        {"wanted"} if e.kind in ("function", "driver") else set()
+    )
     try:
         used = {name for _, name, _, _ in string.Formatter().parse(mistake.message) if name is not None}
     except ValueError as error:
@@ -286,7 +320,9 @@ _numbered = iter(range(10**9))
 
 
 def from_source(exercise: Exercise, source: str) -> Any:
-    """The answer that `source` defines: a function run in the key module's own names, or text for a text answer."""
+    """The answer that `source` defines: a function run in the key module's own names, or text for a text
+    answer.
+    """
     if isinstance(exercise.answer, str):
         return source
     filename = f"<exercise {exercise.id} #{next(_numbered)}>"
@@ -305,7 +341,8 @@ def mistaken_answer(exercise: Exercise, mistake: Mistake) -> Any:
 
 
 def load_key(folder: str | Path) -> dict[str, Exercise]:
-    """Every exercise of a bank, by id, in order of id. `folder` is `tests/answer_key` or a private bank of that shape.
+    """Every exercise of a bank, by id, in order of id. `folder` is `tests/answer_key` or a private bank of
+    that shape.
 
     Raises LectureError where the folder has no exercises, a file does not load or an id is given twice.
     """
@@ -317,7 +354,9 @@ def load_key(folder: str | Path) -> dict[str, Exercise]:
     for file in files:
         for exercise in _exercises_of(_import(file), file):
             if exercise.id in found:
-                raise LectureError(f"expected every exercise once; {exercise.id} is in {file.name} and again before it")
+                raise LectureError(
+                    f"expected every exercise once; {exercise.id} is in {file.name} and again before it"
+                )
             found[exercise.id] = exercise
     return dict(sorted(found.items(), key=lambda item: number(item[0])))
 
@@ -344,7 +383,9 @@ def _import(file: Path) -> ModuleType:
 def _exercises_of(module: ModuleType, file: Path) -> Sequence[Exercise]:
     exercises = getattr(module, "EXERCISES", None)
     if not isinstance(exercises, list | tuple) or not all(isinstance(e, Exercise) for e in exercises):
-        raise LectureError(f"expected EXERCISES = [Exercise(...), ...] in {file.name}; got {type(exercises).__name__}")
+        raise LectureError(
+            f"expected EXERCISES = [Exercise(...), ...] in {file.name}; got {type(exercises).__name__}"
+        )
     return exercises
 
 
@@ -371,7 +412,9 @@ def public(exercise: Exercise, cases: Sequence[Inputs] | None = None) -> dict[st
     wanted = reference_values(exercise.kind, exercise.driver, exercise.answer, cases)
     for value in wanted:
         if isinstance(value, dict) and ("other" in value or "raises" in value):
-            raise LectureError(f"exercise {exercise.id}: the reference gives {value}, which cannot be compared")
+            raise LectureError(
+                f"exercise {exercise.id}: the reference gives {value}, which cannot be compared"
+            )
     return {
         "id": exercise.id,
         "title": exercise.title,
@@ -409,11 +452,16 @@ def public(exercise: Exercise, cases: Sequence[Inputs] | None = None) -> dict[st
 
 
 def build_public(key: Mapping[str, Exercise]) -> dict[str, str]:
-    """The files of `data/exercises/`, by name ("04_flops.json"): one for each notebook, with its exercises in order."""
+    """The files of `data/exercises/`, by name ("04_flops.json"): one for each notebook, with its exercises
+    in order.
+    """
     notebooks: dict[str, list[dict[str, Any]]] = {}
     for exercise in key.values():
         notebooks.setdefault(exercise.notebook, []).append(public(exercise))
     return {
-        f"{notebook}.json": json.dumps({"notebook": notebook, "exercises": exercises}, indent=1, ensure_ascii=True) + "\n"
+        f"{notebook}.json": json.dumps(
+            {"notebook": notebook, "exercises": exercises}, indent=1, ensure_ascii=True
+        )
+        + "\n"
         for notebook, exercises in sorted(notebooks.items())
     }

@@ -1,7 +1,7 @@
 """Typed quantities: "84 GB", "78.23 GiB", "1.2e9 FLOP/s" read exactly, or refused in words.
 
-Expressions of units are pint's; the names in them are those of `lecture_lib.quantity.UNITS`. pint is loaded when the
-first typed quantity is read, not before.
+Expressions of units are pint's; the names in them are those of `lecture_lib.quantity.UNITS`. pint is loaded
+when the first typed quantity is read, not before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ _DIMENSIONS = {
 
 
 class UnitProblem(LectureError):
-    """A typed quantity that is refused; `slug` names the kind: "unit-missing", "comma", "kb", "flops", "unknown"…"""
+    """A typed quantity that is refused; `slug` names the kind: "unit-missing", "comma", "kb", "flops",
+    "unknown"…
+    """
 
     def __init__(self, slug: str, words: str) -> None:
         super().__init__(words)
@@ -61,7 +63,9 @@ class UnitProblem(LectureError):
 
 @dataclass(frozen=True)
 class Measure:
-    """A magnitude in a unit as typed: `factor` base units each, `dimensions` with exponents ({"B": 1, "s": -1})."""
+    """A magnitude in a unit as typed: `factor` base units each, `dimensions` with exponents ({"B": 1, "s":
+    -1}).
+    """
 
     magnitude: int | float | Fraction
     unit: str
@@ -77,13 +81,19 @@ def from_quantity(quantity: Quantity) -> Measure:
 
 
 def read(text: str) -> Measure:
-    """The measure that a text like "84 GB" states; a bare number has no dimensions. UnitProblem if it is refused."""
+    """The measure that a text like "84 GB" states; a bare number has no dimensions. UnitProblem if it is
+    refused.
+    """
     if len(text) > MAX_TEXT:
-        raise UnitProblem("unreadable", f"That is {len(text)} characters; write one number and its unit, like '84 GB'.")
+        raise UnitProblem(
+            "unreadable", f"That is {len(text)} characters; write one number and its unit, like '84 GB'."
+        )
     plain = re.sub(r"^(?=(?:10|2)\s*(?:\^|\*\*))", "1·", _plain(text))  # "10^9 B"
     match = _NUMBER.match(plain)
     if match is None:
-        raise UnitProblem("unreadable", f"{text.strip()!r} is not read as a number with a unit; write it like '84 GB'.")
+        raise UnitProblem(
+            "unreadable", f"{text.strip()!r} is not read as a number with a unit; write it like '84 GB'."
+        )
     magnitude, note = _magnitude(match, text)
     rest = plain[match.end() :].strip()
     word, _, after = rest.partition(" ")
@@ -96,11 +106,20 @@ def read(text: str) -> Measure:
 
 
 def _plain(text: str) -> str:
-    """One kind of space, minus, times sign and exponent; no sign of approximation in front, no full stop behind."""
-    for signs, one in (("\u00a0\u2007\u2008\u2009\u200a\u202f\t\n\r", " "), ("−–", "-"), ("×⋅∙", "·"), ("μ", "µ")):
+    """One kind of space, minus, times sign and exponent; no sign of approximation in front, no full stop
+    behind.
+    """
+    for signs, one in (
+        ("\u00a0\u2007\u2008\u2009\u200a\u202f\t\n\r", " "),
+        ("−–", "-"),
+        ("×⋅∙", "·"),
+        ("μ", "µ"),
+    ):
         for sign in signs:
             text = text.replace(sign, one)
-    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda m: "^" + m[0].translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")), text)
+    text = re.sub(
+        "[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda m: "^" + m[0].translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")), text
+    )
     return text.strip().lstrip("~≈=").strip().removesuffix(".").strip()
 
 
@@ -115,17 +134,23 @@ _NUMBER = re.compile(
 def _magnitude(match: re.Match[str], text: str) -> tuple[Fraction, str]:
     mantissa = match["mantissa"].strip()
     if not re.search(r"\d", mantissa):
-        raise UnitProblem("unreadable", f"{text.strip()!r} does not begin with a number; write it like '84 GB'.")
+        raise UnitProblem(
+            "unreadable", f"{text.strip()!r} does not begin with a number; write it like '84 GB'."
+        )
     note = ""
     whole, point, part = mantissa.partition(".")
     if "," in mantissa:
         if not re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", whole):
-            raise UnitProblem("comma", f"A comma in {mantissa!r}: write the decimals after a point, like '78.23 GiB'.")
+            raise UnitProblem(
+                "comma", f"A comma in {mantissa!r}: write the decimals after a point, like '78.23 GiB'."
+            )
         note = f"{mantissa} was read with the comma between thousands."
         whole = whole.replace(",", "")
     if " " in whole:
         if not re.fullmatch(r"[+-]?\d{1,3}( \d{3})+", whole):
-            raise UnitProblem("unreadable", f"{mantissa!r} looks like two numbers; write one and its unit, like '84 GB'.")
+            raise UnitProblem(
+                "unreadable", f"{mantissa!r} looks like two numbers; write one and its unit, like '84 GB'."
+            )
         whole = whole.replace(" ", "")
     value = Fraction(whole.replace("_", "") + point + (part or ("0" if point else "")))
     exponents = [int(match[name]) for name in ("e", "power") if match[name]]
@@ -149,7 +174,9 @@ def _unit(unit: str, text: str) -> tuple[dict[str, int], Fraction, str]:
     if re.search(r"\bKB\b|\bKb\b", unit):
         raise UnitProblem("kb", "KB is read as 1000 and as 1024 bytes; write kB (1000) or KiB (1024).")
     if re.fullmatch(r"[kMGTKB]?\s*B\s+(param|token|FLOP|elem)\w*", unit):
-        raise UnitProblem("billion", "B is bytes here, not billions; write the number out, like '7e9 parameters'.")
+        raise UnitProblem(
+            "billion", "B is bytes here, not billions; write the number out, like '7e9 parameters'."
+        )
     if re.search(r"[^\w\s/·*^()µ.\-]", unit) or len(unit) > 60 or re.search(r"\d{3}", unit):
         raise _unknown(unit, text)
     spoken = unit.replace("·", "*").replace("PFLOP-day", "PFLOP_day")
@@ -160,7 +187,15 @@ def _unit(unit: str, text: str) -> tuple[dict[str, int], Fraction, str]:
         root = registry.Quantity(Fraction(1), registry.parse_units(spoken)).to_root_units()
         dimensions = {name.strip("[]"): int(power) for name, power in root.dimensionality.items()}
         factor = Fraction(root.magnitude)
-    except (pint.errors.PintError, ValueError, TypeError, ArithmeticError, AttributeError, SyntaxError, AssertionError):
+    except (
+        pint.errors.PintError,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+        SyntaxError,
+        AssertionError,
+    ):
         raise _unknown(unit, text) from None
     except Exception as error:  # pint's tokenizer raises its own kinds
         raise _unknown(unit, text) from error
@@ -172,8 +207,14 @@ def _unit(unit: str, text: str) -> tuple[dict[str, int], Fraction, str]:
 
 def _unknown(unit: str, text: str) -> UnitProblem:
     names = list(_names())
-    near = [n for n in names if n.lower() == unit.lower().removesuffix("s")] or difflib.get_close_matches(unit, names, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "write it like 'GB', 'GiB', 'FLOP', 'FLOP/s', 'B/s', 'token'."
+    near = [n for n in names if n.lower() == unit.lower().removesuffix("s")] or difflib.get_close_matches(
+        unit, names, n=2, cutoff=0.6
+    )
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "write it like 'GB', 'GiB', 'FLOP', 'FLOP/s', 'B/s', 'token'."
+    )
     return UnitProblem("unit-unknown", f"The unit {unit[:40]!r} is not known here: {hint}")
 
 
@@ -196,7 +237,7 @@ def _registry() -> Any:
     """pint with the course's units and no others."""
     import pint
 
-    registry = pint.UnitRegistry(None, non_int_type=Fraction)
+    registry: Any = pint.UnitRegistry(None, non_int_type=Fraction)
     for base in UNITS:
         registry.define(f"{base} = [{base}]")
     for name, (base, multiple) in _names().items():
@@ -229,5 +270,11 @@ def dimension_slip(wanted: Mapping[str, int], got: Mapping[str, int], unit: str)
     if "s" not in wanted and got == per_second:
         return "rate-for-amount", f"You gave {describe(got)}; the exercise asks for an amount, in {unit}."
     if wanted.get("s") == -1 and got == {base: power for base, power in wanted.items() if base != "s"}:
-        return "amount-for-rate", f"You gave an amount, {describe(got)}; the exercise asks for a rate, in {unit}."
-    return "other-dimension", f"You gave {describe(got)}; the exercise asks for {describe(wanted)}, in {unit}."
+        return (
+            "amount-for-rate",
+            f"You gave an amount, {describe(got)}; the exercise asks for a rate, in {unit}.",
+        )
+    return (
+        "other-dimension",
+        f"You gave {describe(got)}; the exercise asks for {describe(wanted)}, in {unit}.",
+    )

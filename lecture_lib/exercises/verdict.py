@@ -1,7 +1,8 @@
 """Judges evidence: pure, on plain data, in a process that never runs a student's code.
 
-A slip is named only if the answer shows that mistake's values on every case where the mistake makes a difference and is
-right elsewhere. If two fit, both are named; if none does, the verdict says what is right about the answer.
+A slip is named only if the answer shows that mistake's values on every case where the mistake makes a
+difference and is right elsewhere. If two fit, both are named; if none does, the verdict says what is right
+about the answer.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class _Unreadable:
 
 @dataclass(frozen=True)
 class _Difference:
-    """Why a value is not the wanted one: a slug for the machine ("" if only the number differs), words for a person."""
+    """Why a value is not the wanted one: a slug for the machine ("" if only the number differs), words for a
+    person.
+    """
 
     slug: str = ""
     words: str = ""
@@ -100,12 +103,16 @@ def judge(exercise: Definition, evidence: Evidence) -> Verdict:
             right=difference is None,
             note=difference.words if difference is not None else "",
         )
-        for row, value, case, difference in zip(evidence.rows, values, exercise.cases, differences, strict=True)
+        for row, value, case, difference in zip(
+            evidence.rows, values, exercise.cases, differences, strict=True
+        )
     )
     share = Fraction(sum(right), len(right))
     asides = _asides(exercise, evidence)
     if all(right):
-        return Verdict(exercise.id, "passed", "Passed", (*_passed_words(exercise), *asides), results, share=share)
+        return Verdict(
+            exercise.id, "passed", "Passed", (*_passed_words(exercise), *asides), results, share=share
+        )
     fitting = _fitting(exercise, evidence.rows, values, right)
     if fitting:
         sentences = _slip_words(exercise, fitting, values)
@@ -193,7 +200,9 @@ def _plain_difference(got: Any, wanted: bool | str | None) -> _Difference | None
     if type(got) is type(wanted):
         if got == wanted:
             return None
-        near = isinstance(got, str) and isinstance(wanted, str) and got.strip().lower() == wanted.strip().lower()
+        near = (
+            isinstance(got, str) and isinstance(wanted, str) and got.strip().lower() == wanted.strip().lower()
+        )
         return _Difference("", "only spaces or capitals differ" if near else "")
     if isinstance(got, Array) and got.dtype == "bool" and not got.shape and isinstance(wanted, bool):
         return None if got.values[0] == wanted else _Difference()
@@ -211,7 +220,9 @@ def _number_difference(got: Any, wanted: Any, exercise: Definition) -> _Differen
     unit = wanted.unit if isinstance(wanted, Quantity | units.Measure) else exercise.unit or "1"
     right = _as_measure(wanted, unit)
     if isinstance(got, Array) and not got.shape:
-        if got.dtype == "bool" or (got.is_float and got.dtype != "float64" and isinstance(wanted, int | Fraction)):
+        if got.dtype == "bool" or (
+            got.is_float and got.dtype != "float64" and isinstance(wanted, int | Fraction)
+        ):
             return _Difference("type", f"{kind_of(got)} came where {kind_of(wanted)} was wanted")
         got = got.values[0]
     if _is_number(got):
@@ -250,12 +261,16 @@ def _not_a_number(got: Any, wanted: Any) -> _Difference:
     if got is None:
         return _Difference("none", "nothing was returned")
     if isinstance(got, tuple | list) and len(got) == 1:
-        return _Difference("type", f"{kind_of(got)} came: return the number itself (a comma behind it makes a tuple)")
+        return _Difference(
+            "type", f"{kind_of(got)} came: return the number itself (a comma behind it makes a tuple)"
+        )
     return _Difference("type", f"{kind_of(got)} came where {kind_of(wanted)} was wanted")
 
 
 def _close(got: units.Measure, wanted: units.Measure, tolerance: str | float) -> bool:
-    special = [not math.isfinite(m.magnitude) if isinstance(m.magnitude, float) else False for m in (got, wanted)]
+    special = [
+        not math.isfinite(m.magnitude) if isinstance(m.magnitude, float) else False for m in (got, wanted)
+    ]
     if any(special):
         a, b = float(got.magnitude) if special[0] else 0.0, float(wanted.magnitude) if special[1] else 0.0
         return a == b or (math.isnan(a) and math.isnan(b))
@@ -289,12 +304,18 @@ def _nearly(got: units.Measure, wanted: units.Measure, tolerance: str | float) -
     except (ValueError, OverflowError):
         return ""
     off = abs(g - w) / abs(w) if w else None
-    if tolerance == "exact" and off is not None and off < Fraction(1, 10**12) and isinstance(got.magnitude, float):
+    if (
+        tolerance == "exact"
+        and off is not None
+        and off < Fraction(1, 10**12)
+        and isinstance(got.magnitude, float)
+    ):
         return "a float does not hold this whole number exactly: stay with whole numbers (`//`, not `/`)"
     if off is not None and off < Fraction(1, 100):
-        return {"exact": "close, but not exact", "3 digits": "within 1% of the value, but not to three digits"}.get(
-            str(tolerance), "close, but outside the tolerance"
-        )
+        return {
+            "exact": "close, but not exact",
+            "3 digits": "within 1% of the value, but not to three digits",
+        }.get(str(tolerance), "close, but outside the tolerance")
     return ""
 
 
@@ -319,11 +340,15 @@ def _dict_difference(got: Any, wanted: Mapping[Any, Any], exercise: Definition) 
         words = [f"missing: {_listed(missing)}"] if missing else []
         words += [f"not asked for: {_listed(extra)}"] if extra else []
         return _Difference("keys", "; ".join(words))
-    return _parts_difference([str(k)[:40] for k in wanted], [_difference(got[k], wanted[k], exercise) for k in wanted])
+    return _parts_difference(
+        [str(k)[:40] for k in wanted], [_difference(got[k], wanted[k], exercise) for k in wanted]
+    )
 
 
 def _came(got: Any, wanted: Any) -> str:
-    return "nothing was returned" if got is None else f"{kind_of(got)} came where {kind_of(wanted)} was wanted"
+    return (
+        "nothing was returned" if got is None else f"{kind_of(got)} came where {kind_of(wanted)} was wanted"
+    )
 
 
 def _listed(items: Sequence[Any]) -> str:
@@ -336,7 +361,9 @@ def _parts_difference(names: Sequence[str], parts: Sequence[_Difference | None])
     if not wrong:
         return None
     right = [name for name, part in zip(names, parts, strict=True) if part is None]
-    words = "; ".join(f"{name}: {part.words}" if part.words else f"{name} differs" for name, part in wrong[:4])
+    words = "; ".join(
+        f"{name}: {part.words}" if part.words else f"{name} differs" for name, part in wrong[:4]
+    )
     if len(wrong) > 4:
         words += f"; {len(wrong) - 4} more differ"
     if right:
@@ -362,7 +389,9 @@ def _array_values_close(got: Array, wanted: Array) -> bool:
         return got.values == wanted.values
     finite = [abs(v) for v in wanted.values if math.isfinite(v)]
     # The narrower of the two dtypes decides how far the same computation may differ.
-    allowed = max(_ARRAY_TOLERANCE[wanted.dtype], _ARRAY_TOLERANCE.get(got.dtype, 0.0)) * max(finite, default=0.0)
+    allowed = max(_ARRAY_TOLERANCE[wanted.dtype], _ARRAY_TOLERANCE.get(got.dtype, 0.0)) * max(
+        finite, default=0.0
+    )
     return all(
         g == w or (math.isnan(g) and math.isnan(w)) or (math.isfinite(w) and abs(g - w) <= allowed)
         for g, w in zip(got.values, wanted.values, strict=True)
@@ -394,12 +423,17 @@ def _fitting(
 
 
 def _fits(
-    exercise: Definition, mistake: KnownMistake, rows: Sequence[Row], values: Sequence[Any], right: Sequence[bool]
+    exercise: Definition,
+    mistake: KnownMistake,
+    rows: Sequence[Row],
+    values: Sequence[Any],
+    right: Sequence[bool],
 ) -> bool:
     """The mistake's own value wherever it makes a difference (somewhere it does), the right one elsewhere."""
     differs = _deciding(exercise, mistake)
     return bool(differs) and all(
-        _shows(exercise, rows[i], values[i], mistake.values[i]) if i in differs else right[i] for i in range(len(rows))
+        _shows(exercise, rows[i], values[i], mistake.values[i]) if i in differs else right[i]
+        for i in range(len(rows))
     )
 
 
@@ -420,7 +454,9 @@ def _shows(exercise: Definition, row: Row, value: Any, mistaken: Any) -> bool:
     return equal(value, mistaken, exercise)
 
 
-def _slip_words(exercise: Definition, fitting: Sequence[KnownMistake], values: Sequence[Any]) -> tuple[str, ...]:
+def _slip_words(
+    exercise: Definition, fitting: Sequence[KnownMistake], values: Sequence[Any]
+) -> tuple[str, ...]:
     told = [_message(exercise, mistake, values) for mistake in fitting]
     if len(told) == 1:
         return (told[0],)
@@ -446,7 +482,8 @@ def _blank_words(exercise: Definition) -> str:
     if exercise.kind in ("function", "driver"):
         return f"Write the body of {exercise.answer_name}, run its cell, then run this one again."
     unit = f", in {exercise.unit}" if exercise.unit else ""
-    return f"Put your answer{unit} in place of the dots behind {exercise.answer_name}, run its cell, then this one."
+    name = exercise.answer_name
+    return f"Put your answer{unit} in place of the dots behind {name}, run its cell, then this one again."
 
 
 def _instead_words(exercise: Definition, encoded: Any) -> str:
@@ -475,14 +512,16 @@ def _error_words(exercise: Definition, evidence: Evidence) -> Iterator[str]:
     for row, case in zip(evidence.rows, exercise.cases, strict=True):
         if row.timed_out:
             yield (
-                f"On {case_text(exercise, case)} your code was still running after {evidence.time_limit:g} s: "
+                f"On {case_text(exercise, case)} your code still ran after {evidence.time_limit:g} s: "
                 "is there a loop that does not end? Later cases were not run."
             )
             return
         if row.error is not None:
             yield f"On {case_text(exercise, case)}: {_error_text(row.error)}"
             if row.error.line is not None:
-                yield f"Line {row.error.line} of your cell: {row.error.source}"
+                yield f"Line {row.error.line} of your cell" + (
+                    f": {row.error.source}" if row.error.source else "."
+                )
             if row.error.type == "RecursionError":
                 yield "The function calls itself without an end."
             return
@@ -497,7 +536,8 @@ def _right_cases(exercise: Definition, right: Sequence[bool]) -> Iterator[str]:
         return
     if any(right):
         names = [case_text(exercise, case) for case, ok in zip(exercise.cases, right, strict=True) if ok]
-        yield f"{len(names)} of {len(right)} cases {'is' if len(names) == 1 else 'are'} right: {_listed_cases(names)}."
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{len(names)} of {len(right)} cases {verb} right: {_listed_cases(names)}."
 
 
 def _listed_cases(names: Sequence[str]) -> str:
@@ -505,7 +545,10 @@ def _listed_cases(names: Sequence[str]) -> str:
 
 
 def _unnamed_words(
-    exercise: Definition, values: Sequence[Any], differences: Sequence[_Difference | None], right: Sequence[bool]
+    exercise: Definition,
+    values: Sequence[Any],
+    differences: Sequence[_Difference | None],
+    right: Sequence[bool],
 ) -> Iterator[str]:
     """What is right about an answer that shows no known slip; never a guess at what went wrong."""
     wrong = [d for d in differences if d is not None]
@@ -517,17 +560,22 @@ def _unnamed_words(
             yield f"The check wants one of the letters {letters}, in quotes."
         return
     if all(d.slug == "none" for d in wrong):
-        where = [case_text(exercise, c) for c, d in zip(exercise.cases, differences, strict=True) if d is not None]
+        where = [
+            case_text(exercise, c) for c, d in zip(exercise.cases, differences, strict=True) if d is not None
+        ]
         if len(where) == len(values):
             yield "Your function returns nothing: is there a `return`?"
         else:
-            yield f"Your function returns nothing on {_listed_cases(where)}: does every path end in a `return`?"
+            yield f"It returns nothing on {_listed_cases(where)}: does every path end in a `return`?"
     else:
         for words in list(dict.fromkeys(d.words for d in wrong if d.words))[:3]:
             yield _sentence(words) + ("" if words.endswith((".", "?", "!")) else ".")
     yield from _right_cases(exercise, right)
     if not any(d.slug for d in wrong):
         yield from _magnitude_words(exercise, values, right)
+        yield "The course knows no slip that gives " + (
+            "this value." if len(values) == 1 else "these values."
+        )
 
 
 def _magnitude_words(exercise: Definition, values: Sequence[Any], right: Sequence[bool]) -> Iterator[str]:
@@ -536,20 +584,21 @@ def _magnitude_words(exercise: Definition, values: Sequence[Any], right: Sequenc
         return
     typed = exercise.kind == "quantity"
     logs = [abs(math.log10(ratio)) if ratio > 0 else math.inf for ratio in ratios]
-    if typed and _dimensions(exercise):
+    if typed and exercise.unit is not None:
         yield "The unit fits."
-    if not any(right) and not typed and len(ratios) > 1 and max(ratios) - min(ratios) <= abs(max(ratios)) / 10**6:
+    if (
+        not any(right)
+        and not typed
+        and len(ratios) > 1
+        and max(ratios) - min(ratios) <= abs(max(ratios)) / 10**6
+    ):
         yield f"On every case your value is {_ratio_text(ratios[0])} the value wanted."
     elif any(ratio < 0 for ratio in ratios):
-        yield "The sign is not right."
+        yield "The sign is not right on every case." if len(ratios) > 1 else "The sign is not right."
     elif all(log < 0.5 for log in logs):
         yield "The order of magnitude is right."
     elif typed:
         yield "The order of magnitude is not right yet."
-
-
-def _dimensions(exercise: Definition) -> bool:
-    return exercise.unit is not None
 
 
 def _ratios(exercise: Definition, values: Sequence[Any]) -> list[float]:
@@ -633,7 +682,11 @@ def _show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.10g}" if math.isfinite(value) else str(value)
     if isinstance(value, Fraction):
-        return f"{value.numerator}/{value.denominator}" if value.denominator < 10**6 else f"{_as_float(value):.10g}"
+        return (
+            f"{value.numerator}/{value.denominator}"
+            if value.denominator < 10**6
+            else f"{_as_float(value):.10g}"
+        )
     if isinstance(value, str):
         return repr(value[:120])
     if isinstance(value, Quantity):
@@ -704,5 +757,3 @@ def _article(name: str) -> str:
 
 def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
-
-

@@ -1,6 +1,8 @@
-"""`check`, `hint` and `progress`: what a student calls in a notebook. They never raise there, whatever they are given.
+"""`check`, `hint` and `progress`: what a student calls in a notebook. They never raise there, whatever they
+are given.
 
-With LECTURE_STRICT=1 in the environment `check` raises `CheckFailed`, with the same words, for anything but a pass.
+With LECTURE_STRICT=1 in the environment `check` raises `CheckFailed`, with the same words, for anything but a
+pass.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lecture_lib.exercises import definition, evidence, verdict
-from lecture_lib.exercises import progress as remembered
+from lecture_lib.exercises import definition, evidence, memory, verdict
 from lecture_lib.exercises.definition import Definition
 from lecture_lib.exercises.verdict import CaseResult, Verdict
 from lecture_lib.quantity import LectureError
+
+MIME = "application/vnd.three-budgets.check+json"
+"""Under this type a check's output carries {"exercise", "outcome"} for programs that read the notebook."""
 
 _WIDTH = 80
 _SYMBOLS = {"passed": "✓", "wrong": "✗", "error": "!", "not_attempted": "○"}
@@ -26,7 +30,9 @@ _MISSING = object()
 
 
 class CheckFailed(AssertionError):
-    """Raised in strict mode for an answer that does not pass; its text is what the notebook would have shown."""
+    """Raised in strict mode for an answer that does not pass; its text is what the notebook would have
+    shown.
+    """
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +57,7 @@ class CheckResult:
     verdict: Verdict
     exercise: Definition | None = None
     wanted_shown: bool = False
+    hints_left: int = 0
     note: str = ""
 
     @property
@@ -68,18 +75,17 @@ class CheckResult:
             result = self.verdict.results[0]
             if not result.right:
                 said = (*said, f"The value wanted is {result.wanted}.")
-        if self.outcome in ("wrong", "error") and self.exercise is not None and not self.wanted_shown_all:
-            said = (*said, f'hint("{self.exercise.id}") opens the next hint.')
+        if self.outcome in ("wrong", "error") and self.exercise is not None and self.hints_left:
+            which = "the first" if self.hints_left == len(self.exercise.hints) else "the next"
+            said = (*said, f'hint("{self.exercise.id}") opens {which} hint.')
         return (*said, *([self.note] if self.note else []))
-
-    @property
-    def wanted_shown_all(self) -> bool:
-        """Whether nothing is left for a hint to say."""
-        return self.wanted_shown and not self._calls
 
     @property
     def _calls(self) -> bool:
         return self.exercise is not None and self.exercise.kind in ("function", "driver")
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {MIME: {"exercise": self.exercise.id if self.exercise else None, "outcome": self.outcome}}
 
     def __repr__(self) -> str:
         lines = [self._title, *map(_wrapped, self._sentences())]
@@ -103,7 +109,11 @@ def _case_lines(result: CaseResult) -> str:
     mark = "right" if result.right else "wrong"
     got = f"{result.got}" if result.right else f"{result.got}, wanted {result.wanted}"
     return textwrap.fill(
-        f"{mark}  {result.case}: {got}", _WIDTH, initial_indent="  ", subsequent_indent=" " * 9, break_long_words=True
+        f"{mark}  {result.case}: {got}",
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent=" " * 9,
+        break_long_words=True,
     )
 
 
@@ -124,18 +134,21 @@ def _case_table(results: Sequence[CaseResult]) -> str:
 # -- check
 
 
-def check(id: Any = _MISSING, answer: Any = _MISSING) -> CheckResult:  # noqa: A002  (the contract's name)
+def check(id: Any = _MISSING, answer: Any = _MISSING) -> CheckResult:
     """Tries `answer` on the exercise's public cases and says how it went: `check("4.1", linear_flops)`.
 
-    Returns an object that shows itself. Never raises, except CheckFailed in strict mode (LECTURE_STRICT=1) and
-    KeyboardInterrupt when the kernel is interrupted.
+    Returns an object that shows itself. Never raises, except CheckFailed in strict mode (LECTURE_STRICT=1)
+    and KeyboardInterrupt when the kernel is interrupted.
     """
     try:
         result = _check(id, answer)
     except LectureError as error:
         result = CheckResult(Verdict("", "error", "Not checked", (str(error),)))
     except Exception as error:  # a fault of the course, never the student's loss
-        words = f"The check itself failed ({type(error).__name__}: {error}). Your work is untouched; please report this."
+        words = (
+            f"The check itself failed ({type(error).__name__}: {error}). "
+            "Your work is untouched; please report this."
+        )
         result = CheckResult(Verdict("", "error", "Not checked", (words,)))
     if os.environ.get("LECTURE_STRICT", "") not in ("", "0") and result.outcome != "passed":
         raise CheckFailed(repr(result))
@@ -144,7 +157,9 @@ def check(id: Any = _MISSING, answer: Any = _MISSING) -> CheckResult:  # noqa: A
 
 def _check(exercise_id: Any, answer: Any) -> CheckResult:
     if exercise_id is _MISSING:
-        raise LectureError('expected an exercise and your answer, like check("4.1", linear_flops); got neither')
+        raise LectureError(
+            'expected an exercise and your answer, like check("4.1", linear_flops); got neither'
+        )
     if callable(exercise_id) or isinstance(answer, str) and not isinstance(exercise_id, str):
         raise LectureError('expected the exercise first, then the answer, like check("4.1", linear_flops)')
     exercise = definition.load(exercise_id)
@@ -154,21 +169,24 @@ def _check(exercise_id: Any, answer: Any) -> CheckResult:
         exercise.kind, answer, [c.inputs for c in exercise.cases], exercise.driver, exercise.time_limit
     )
     judged = verdict.judge(exercise, found)
-    before = remembered.entry(exercise.id)
+    before = memory.entry(exercise.id)
     digest = hashlib.sha256(json.dumps(found.plain(), sort_keys=True).encode()).hexdigest()[:16]
     changes = {} if judged.outcome == "not_attempted" else {"answer": digest}
-    note = remembered.update(
+    note = memory.update(
         exercise.id, outcome=judged.outcome, passed=before.passed or judged.outcome == "passed", **changes
     )
-    shown = judged.outcome == "passed" or before.hints >= len(exercise.hints)
-    return CheckResult(judged, exercise, shown, note)
+    left = max(0, len(exercise.hints) - before.hints)
+    shown = judged.outcome == "passed" or not left
+    return CheckResult(judged, exercise, shown, left, note)
 
 
 # -- hint
 
 
-def hint(id: Any = _MISSING) -> Message:  # noqa: A002
-    """Opens the exercise's next hint: `hint("4.1")`. The one after opens when a changed answer has been checked."""
+def hint(id: Any = _MISSING) -> Message:
+    """Opens the exercise's next hint: `hint("4.1")`. The one after opens when a changed answer has been
+    checked.
+    """
     try:
         return _hint(id)
     except LectureError as error:
@@ -181,14 +199,14 @@ def _hint(exercise_id: Any) -> Message:
     if exercise_id is _MISSING:
         raise LectureError('expected an exercise, like hint("4.1"); got none')
     exercise = definition.load(exercise_id)
-    before = remembered.entry(exercise.id)
+    before = memory.entry(exercise.id)
     total = len(exercise.hints)
     opened, note = before.hints, ""
+    state: tuple[str, ...] = ()
     changed = before.answer != before.hinted_at
     if opened == 0 or (opened < total and changed):
         opened += 1
-        note = remembered.update(exercise.id, hints=opened, hinted_at=before.answer)
-        state = ()
+        note = memory.update(exercise.id, hints=opened, hinted_at=before.answer)
     elif opened < total:
         state = ("The next hint opens when you have changed your answer and run its check.",)
     else:
@@ -204,9 +222,9 @@ def _hint(exercise_id: Any) -> Message:
 class Progress:
     """What is passed, wrong and open: exercises with their entries, notebook by notebook."""
 
-    exercises: tuple[tuple[Definition, remembered.Entry], ...]
+    exercises: tuple[tuple[Definition, memory.Entry], ...]
 
-    def _state(self, entry: remembered.Entry) -> str:
+    def _state(self, entry: memory.Entry) -> str:
         if entry.passed:
             return "passed"
         return {"wrong": "wrong", "error": "wrong", "passed": "passed"}.get(entry.outcome, "open")
@@ -224,7 +242,8 @@ class Progress:
 
     def _rows(self) -> list[tuple[str, str, str, int, int]]:
         return [
-            (e.notebook, f"{e.id} {e.title}", self._state(entry), e.points, e.minutes) for e, entry in self.exercises
+            (e.notebook, f"{e.id} {e.title}", self._state(entry), e.points, e.minutes)
+            for e, entry in self.exercises
         ]
 
     def __repr__(self) -> str:
@@ -241,10 +260,12 @@ class Progress:
         symbols = {"passed": "✓ passed", "wrong": "✗ wrong", "open": "○ open"}
         left = ' style="text-align:left"'
         head = "".join(
-            f'<th scope="col"{left}>{name}</th>' for name in ("Notebook", "Exercise", "State", "Points", "Minutes")
+            f'<th scope="col"{left}>{name}</th>'
+            for name in ("Notebook", "Exercise", "State", "Points", "Minutes")
         )
         rows = "".join(
-            f'<tr><td{left}>{html.escape(notebook)}</td><th scope="row" style="text-align:left;font-weight:normal">'
+            f"<tr><td{left}>{html.escape(notebook)}</td>"
+            f'<th scope="row" style="text-align:left;font-weight:normal">'
             f"{html.escape(name)}</th><td{left}>{symbols[state]}</td><td>{points}</td><td>{minutes}</td></tr>"
             for notebook, name, state, points, minutes in self._rows()
         )
@@ -253,14 +274,16 @@ class Progress:
 
 
 def progress(notebook: str | int | None = None) -> Progress | Message:
-    """What is passed, wrong and open, with points and minutes left; of one notebook (`progress("04")`) or of all."""
+    """What is passed, wrong and open, with points and minutes left; of one notebook (`progress("04")`) or of
+    all.
+    """
     try:
-        entries = remembered.entries()
+        entries = memory.entries()
         chosen = [e for e in definition.load_all().values() if _is_in(e, notebook)]
         if not chosen:
             names = sorted({e.notebook for e in definition.load_all().values()})
             raise LectureError(f"expected one of the notebooks {', '.join(names)}; got {notebook!r:.60}")
-        return Progress(tuple((e, entries.get(e.id, remembered.Entry())) for e in chosen))
+        return Progress(tuple((e, entries.get(e.id, memory.Entry())) for e in chosen))
     except LectureError as error:
         return Message("No progress to show", (str(error),))
     except Exception as error:

@@ -1,7 +1,8 @@
 """What has been passed, remembered between kernels in a small file next to the notebooks.
 
-`.three_budgets_progress.json` in the kernel's folder. Losing it loses nothing else; a file that cannot be read is put
-aside; where none can be written, progress lives in memory and that is said once. LECTURE_PROGRESS=off keeps it in memory.
+`.three_budgets_progress.json` in the kernel's folder. Losing it loses nothing else; a file that cannot be
+read is put aside; where none can be written, progress lives in memory and that is said once.
+LECTURE_PROGRESS=off keeps it in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _LOCK_WAIT = 1.0  # seconds; a lock older than this was left by a kernel that di
 
 @dataclass(frozen=True)
 class Entry:
-    """One exercise: the last outcome, whether it ever passed, hints opened, and digests of the answers then and now."""
+    """One exercise: the last outcome, whether it ever passed, hints opened, and digests of the answers then
+    and now.
+    """
 
     outcome: str = "not_attempted"
     passed: bool = False
@@ -59,7 +62,9 @@ def entry(exercise: str) -> Entry:
 
 
 def update(exercise: str, **changes: Any) -> str:
-    """Remembers changes to an exercise's entry. Returns words to show if, for the first time, they cannot be saved."""
+    """Remembers changes to an exercise's entry. Returns words to show if, for the first time, they cannot be
+    saved.
+    """
     global _said_unsaved
     file = _file()
     try:
