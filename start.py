@@ -287,7 +287,9 @@ def explain(lines: "list[str]") -> str:
         what = "The package index cannot be reached: check the network (or the proxy) and start again."
     elif re.search(r"CERTIFICATE_VERIFY_FAILED|SSLError", text):
         what = "The package index shows a certificate that pip does not trust: ask whoever runs your network."
-    elif re.search(r"(No matching distribution found|Could not find a version).*\btorch\b", text):
+    elif re.search(
+        r"(No matching distribution found|Could not find a version).*\btorch\b|\(constraint\) torch==", text
+    ):
         what = (
             "PyTorch has no build for this machine. It needs 64-bit Python on Linux (x86-64 or ARM, glibc "
             "2.28 or newer), Windows (x86-64), or macOS 14 or newer on Apple silicon."

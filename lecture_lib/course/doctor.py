@@ -39,7 +39,7 @@ MODULES = {"jupyter-client": "jupyter_client", "ipython": "IPython", "pyyaml": "
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's. `state`: OK, NOTE (only some need it), WARN, or FAIL (the course cannot run)."""
+    """One line of the doctor's; `state` is OK, NOTE (some need it), WARN or FAIL (the course cannot run)."""
 
     what: str
     state: str
@@ -244,11 +244,7 @@ def _torch(said: dict[str, Any], requirement: str = "torch") -> list[Finding]:
         return [Finding("torch", FAIL, text, f"install {VC_REDIST}, restart Windows, and try again")]
     if re.search(r"GLIBC|GLIBCXX|libstdc\+\+", error):
         text = f"this system's C library is too old for torch ({_short(error)})"
-        return [
-            Finding(
-                "torch", FAIL, text, "use a Linux with glibc 2.28 or newer, such as Ubuntu 20.04"
-            )
-        ]
+        return [Finding("torch", FAIL, text, "use a Linux with glibc 2.28 or newer, such as Ubuntu 20.04")]
     if said["missing"]:
         text = f"torch lacks a package that it needs, {said['missing']}"
         return [Finding("torch", FAIL, text, _remedy(requirement))]

@@ -1,0 +1,88 @@
+"""What a machine lacks is said by name; where nothing may be left out, it is an error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TESTS = """
+import os
+import pytest
+
+@pytest.mark.browser
+def test_in_a_browser(): pass
+
+@pytest.mark.sandbox
+def test_in_a_sandbox(): pass
+
+@pytest.mark.sandbox
+def test_in_a_sandbox_again(): pass
+
+def test_anywhere():
+    assert os.environ["LECTURE_PROGRESS"] == "off"
+"""
+
+
+def _run(folder: Path, tools: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "tests").mkdir(exist_ok=True)
+    (folder / "tests" / "test_some.py").write_text(TESTS)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST", "LECTURE", "PROGRAM"))
+    }
+    kept.pop("LOCALAPPDATA", None)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**kept, "PATH": str(tools), "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a browser is found without the PATH")
+@pytest.mark.parametrize("processes", [[], ["-n", "2", "--dist", "loadgroup"]], ids=["one", "two"])
+def test_what_is_left_out_is_said_by_name(tmp_path: Path, processes: list[str]) -> None:
+    done = _run(tmp_path, tmp_path / "no tools", *processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "LEFT OUT: 1 of the browser tests: no Chromium on this machine" in done.stdout
+    assert "LEFT OUT: 2 of the sandbox tests: bubblewrap (bwrap) is not installed" in done.stdout
+    assert "1 passed, 3 skipped" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a browser is found without the PATH")
+def test_where_nothing_may_be_left_out_it_is_an_error(tmp_path: Path) -> None:
+    done = _run(tmp_path, tmp_path / "no tools", LECTURE_NOTHING_LEFT_OUT="1")
+    assert done.returncode == 1
+    assert "1 passed, 3 errors" in done.stdout
+    assert "sandbox tests may not be left out here, and cannot run: bubblewrap" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="stand-ins are scripts of a shell")
+def test_where_all_is_there_all_run(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("chromium", "bwrap"):
+        (tools / name).write_text("#!/bin/sh\nexit 0\n")
+        (tools / name).chmod(0o755)
+    done = _run(tmp_path, tools, LECTURE_NOTHING_LEFT_OUT="1")
+    assert done.returncode == 0 and "4 passed" in done.stdout and "LEFT OUT" not in done.stdout
+
+
+def test_an_unknown_mark_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_typo.py").write_text(
+        "import pytest\n@pytest.mark.browsr\ndef test_it(): pass\n"
+    )
+    done = _run(tmp_path, tmp_path / "no tools")
+    assert done.returncode != 0 and "'browsr' not found" in done.stdout
