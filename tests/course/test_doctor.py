@@ -15,14 +15,7 @@ from lecture_lib.course import doctor
 from lecture_lib.course.doctor import FAIL, NOTE, OK, WARN, Finding
 
 ROOT = Path(__file__).resolve().parents[2]
-SOUND = {
-    "ok": True,
-    "file": "/x/torch/__init__.py",
-    "version": "2.13.0+cpu",
-    "cuda": "",
-    "device": "",
-    "threads": 2,
-}
+SOUND = {"ok": True, "file": "/x/__init__.py", "version": "2.13.0", "cuda": "", "device": "", "threads": 2}
 
 
 def broken(error: str, missing: str | None = None) -> dict[str, object]:
@@ -35,7 +28,7 @@ def only(findings: list[Finding], state: str) -> Finding:
 
 
 def in_environment(*folders: Path) -> subprocess.CompletedProcess[str]:
-    """`lecture doctor` in a Python that has the standard library, these folders and the project, nothing else."""
+    """`lecture doctor` in a Python with the standard library, these folders, the project and nothing else."""
     code = (
         "import json, sys; sys.path[:] = [*json.loads(sys.argv[1]), *sys.path]; "
         "from lecture_lib.course.doctor import main; sys.exit(main())"

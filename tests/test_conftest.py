@@ -1,7 +1,8 @@
-"""What a machine lacks is said by name; where nothing may be left out, it is an error."""
+"""What conftest.py promises: what a machine lacks is said by name, or an error; what nbval compares."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -31,9 +32,9 @@ def test_anywhere():
 
 
 def _run(folder: Path, tools: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
-    (folder / "tests").mkdir(exist_ok=True)
+    for name in ("conftest.py", "pyproject.toml", "tests/notebooks/sanitize.cfg"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
     (folder / "tests" / "test_some.py").write_text(TESTS)
     kept = {
         name: value
@@ -86,3 +87,52 @@ def test_an_unknown_mark_is_an_error(tmp_path: Path) -> None:
     )
     done = _run(tmp_path, tmp_path / "no tools")
     assert done.returncode != 0 and "'browsr' not found" in done.stdout
+
+
+def _notebook(picture: str, text: str, stderr: str) -> str:
+    """A notebook of one cell that prints a picture, a text and a warning, with these stored."""
+    show = (
+        "import os, sys\n"
+        "from IPython.display import HTML, display\n"
+        "print('a warning of this machine', file=sys.stderr)\n"
+        "print(os.environ['LECTURE_PROGRESS'])\n"
+        'display(HTML(\'<img alt="two bars" src="data:image/png;base64,iVBORw0KGgo=">\'))'
+    )
+    html = {"text/html": [f'<img alt="{text}" src="data:image/png;base64,{picture}">']}
+    html["text/plain"] = ["<IPython.core.display.HTML object>"]
+    outputs = [
+        {"output_type": "stream", "name": "stderr", "text": [stderr]},
+        {"output_type": "stream", "name": "stdout", "text": ["off\n"]},
+        {"output_type": "display_data", "data": html, "metadata": {}},
+    ]
+    cell = {
+        "cell_type": "code",
+        "id": "a",
+        "source": show,
+        "outputs": outputs,
+        "execution_count": 1,
+        "metadata": {},
+    }
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return json.dumps({"cells": [cell], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+
+
+def test_nbval_compares_a_pictures_text_and_neither_its_pixels_nor_stderr(tmp_path: Path) -> None:
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    (folder / "same.ipynb").write_text(_notebook("AAAA\nBBBB", "two bars", "another warning\n"))
+    (folder / "other.ipynb").write_text(_notebook("AAAA", "three bars", ""))
+    path = os.environ.get("PATH", "")
+    same = _run(tmp_path, Path(path), "--nbval", "notebooks/same.ipynb")
+    assert same.returncode == 0, same.stdout
+    other = _run(tmp_path, Path(path), "--nbval", "notebooks/other.ipynb")
+    assert other.returncode == 1 and "three bars" in other.stdout
+    # From a folder below, as well: the settings are the project's, wherever pytest is called.
+    below = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--nbval", "same.ipynb"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert below.returncode == 0, below.stdout
