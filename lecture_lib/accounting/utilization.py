@@ -49,8 +49,8 @@ def mfu(model_flops: object, seconds: object, devices: int, peak: Quantity, *, d
     """Model-FLOPs utilization F_model/(t·G·C).
 
     model_flops: of what took `seconds`, FLOP; peak: of one device, from `device(...).peak(dtype)`,
-    `stated_peak` or a measured ceiling. LectureError where the FLOPs count recomputation, or the peak does not
-    belong to them.
+    `stated_peak` or a measured ceiling. LectureError where the FLOPs count recomputation, or the peak does
+    not belong to them.
     """
     if isinstance(model_flops, Quantity) and _DONE_AGAIN & set(model_flops.conventions):
         raise LectureError(
@@ -145,15 +145,27 @@ def run_time(flops: object, devices: int, peak: Quantity, mfu: object, *, dtype:
     Inefficiency that the MFU was measured with (communication, stragglers) is in it already; interruptions
     are not: see `run_ledger`.
     """
-    u = amount("mfu", mfu, "1")
-    if u > 1:
-        raise LectureError(f"expected an MFU of at most 1; got {mfu!r}; write 0.5 for 50%")
+    u = _at_most_one(mfu)
     F, G, C = amount("flops", flops, "FLOP"), whole("devices", devices), _matching_peak(peak, dtype)
     return _days(
         _over(F, G * C * u),
         "F/(G·C·MFU)",
         {"F": Quantity(F, "FLOP"), "G": G, "C": peak, "MFU": u},
         ("MFU sustained; interruptions not in it", *_conventions(flops, peak)),
+    )
+
+
+def run_flops(time: Quantity, devices: int, peak: Quantity, mfu: object, *, dtype: object) -> Quantity:
+    """FLOPs that G devices do in a time at a sustained MFU: G·C·MFU·t."""
+    u, t = _at_most_one(mfu), amount("time", _a_time(time), "s")
+    G, C = whole("devices", devices), _matching_peak(peak, dtype)
+    return Quantity(
+        G * C * u * t,
+        "FLOP",
+        name="work of the run",
+        formula="G·C·MFU·t",
+        inputs={"G": G, "C": peak, "MFU": u, "t": Quantity(t, "s")},
+        conventions=("MFU sustained; interruptions not in it", *peak.conventions),
     )
 
 
@@ -256,6 +268,13 @@ def _matching_peak(peak: object, dtype: object) -> int | float | Fraction:
             f"{list(peak.conventions)}; take device(...).peak({dtype!r}) or wrap it in stated_peak"
         )
     return rate
+
+
+def _at_most_one(mfu: object) -> int | float | Fraction:
+    u = amount("mfu", mfu, "1")
+    if u > 1:
+        raise LectureError(f"expected an MFU of at most 1; got {mfu!r}; write 0.5 for 50%")
+    return u
 
 
 def _a_time(time: object) -> Quantity:
