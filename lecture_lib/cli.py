@@ -68,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--jobs", type=_positive, metavar="N", help="notebooks at once (default 1)")
     run.add_argument("--out", type=Path, metavar="DIR", help="for the report (default build/run)")
     run.set_defaults(command=_run)
+
+    build = commands.add_parser("build", help="store the notebooks' outputs and the exercises' public cases")
+    build.add_argument("names", nargs="*", metavar="NN", help="all notebooks if none is named")
+    build.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
+    build.add_argument("--key", metavar="DIR", help="the answer key (default tests/answer_key)")
+    build.set_defaults(command=_build)
     return parser
 
 
@@ -77,3 +83,10 @@ def _run(options: argparse.Namespace) -> int:
     return lecture_run(
         options.names, options.device, options.scale, options.edition, options.jobs, options.out
     )
+
+
+def _build(options: argparse.Namespace) -> int:
+    from lecture_lib.course.build import lecture_build
+    from lecture_lib.course.headless import key_folder
+
+    return lecture_build(options.names, options.check, key_folder(options.key))

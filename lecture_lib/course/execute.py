@@ -7,6 +7,7 @@ ends, and its kernel with it, when its standard input is closed: no kernel outli
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -45,7 +46,7 @@ class Job:
 
 
 def peak_rss(process: psutil.Process) -> int:
-    """The most resident memory a process has had, in bytes, as the system kept it; where it keeps none, what it has now."""
+    """The most resident memory a process has had, in bytes; where the system keeps none, what it has now."""
     if sys.platform == "linux":
         for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -81,10 +82,8 @@ class _MemoryWatch(threading.Thread):
 
     def look(self) -> int:
         if self._process is not None:
-            try:
+            with contextlib.suppress(psutil.Error, OSError):  # the kernel is gone; what was seen stays
                 self.peak = max(self.peak, peak_rss(self._process))
-            except (psutil.Error, OSError):  # the kernel is gone; what was seen stays
-                pass
         return self.peak
 
     def run(self) -> None:
@@ -121,14 +120,14 @@ def _kernel_manager_class(sockets: Path) -> type:
 
 
 def _engine(job: Job, report: _Reporter, memory: _MemoryWatch, outcome: dict[str, Any]) -> type:
-    """The papermill engine that keeps to the limits, bounds outputs and reports; notes its verdict in `outcome`."""
+    """The papermill engine that keeps to the limits, bounds outputs and reports; adds to `outcome`."""
     from nbclient.exceptions import CellTimeoutError
     from papermill.clientwrap import PapermillNotebookClient
     from papermill.engines import NBClientEngine
 
     ends_at = time.monotonic() + job.notebook_limit
 
-    class Client(PapermillNotebookClient):  # type: ignore[misc]
+    class Client(PapermillNotebookClient):
         def __init__(self, nb_man: Any, **kwargs: Any) -> None:
             super().__init__(nb_man, **kwargs)
             self.on_notebook_start = self._kernel_is_up
@@ -148,17 +147,17 @@ def _engine(job: Job, report: _Reporter, memory: _MemoryWatch, outcome: dict[str
             self.number += 1
             self.kept = self.dropped = 0
             self.cell_began = time.monotonic()
-            report("cell", index=cell_index, id=cell.get("id"), limit=self.limit_of_cell(cell))
+            report("cell", id=cell.get("id"), limit=self.limit_of_cell(cell))
 
         def _cell_done(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
             seconds = time.monotonic() - self.cell_began
             if self.dropped:
-                note = f"{(self.kept + self.dropped) / 1e6:.1f} MB of output; the first {OUTPUT_LIMIT / 1e6:.0f} MB kept"
+                wrote = (self.kept + self.dropped) / 1e6
+                note = f"{wrote:.1f} MB of output; the first {OUTPUT_LIMIT / 1e6:.0f} MB kept"
                 report("note", id=cell.get("id"), text=note)
                 cell.outputs.append(_stream(f"[lecture: this cell wrote {note}]\n"))
             report(
                 "cell_done",
-                index=cell_index,
                 id=cell.get("id"),
                 seconds=seconds,
                 peak_rss_bytes=memory.look(),
@@ -196,7 +195,7 @@ def _engine(job: Job, report: _Reporter, memory: _MemoryWatch, outcome: dict[str
                 outs.pop()
             return out
 
-    class Engine(NBClientEngine):  # type: ignore[misc]
+    class Engine(NBClientEngine):
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kwargs: Any) -> Any:
             client = Client(
@@ -270,10 +269,8 @@ def _end_with_parent() -> None:
     """Waits for the parent to close the pipe (or die), then ends the kernel and this process."""
     sys.stdin.read()
     for child in psutil.Process().children(recursive=True):
-        try:
+        with contextlib.suppress(psutil.Error):
             child.kill()
-        except psutil.Error:
-            pass
     os._exit(3)
 
 

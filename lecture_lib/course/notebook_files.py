@@ -172,7 +172,7 @@ def _joined(content: dict[str, Any]) -> dict[str, Any]:
     for cell in content["cells"]:
         source = cell.get("source", "")
         cell["source"] = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
-    return nbformat.v4.rwbase.rejoin_lines(nbformat.from_dict(content))  # type: ignore[no-any-return]
+    return nbformat.v4.rwbase.rejoin_lines(nbformat.from_dict(content))
 
 
 def _mend(node: NotebookNode, name: str, notes: list[str]) -> None:
@@ -238,7 +238,7 @@ def tags(cell: NotebookNode) -> list[str]:
 
 
 def role(cell: NotebookNode) -> tuple[str, str] | None:
-    """(exercise id, "prompt" | "answer" | "check") of a cell that belongs to an exercise; None for the others."""
+    """(exercise id, "prompt" | "answer" | "check") of a cell of an exercise; None for the others."""
     entry = cell.metadata.get(METADATA)
     if not isinstance(entry, dict) or not isinstance(entry.get("exercise"), str):
         return None
@@ -274,7 +274,7 @@ def write(node: NotebookNode, path: Path) -> None:
 
 
 def stems(paths: Iterable[Path]) -> list[str]:
-    """A name for each path, unlike each other: two notebooks of one name become `04_flops` and `04_flops-2`."""
+    """A name for each path, unlike each other: two of one name become `04_flops` and `04_flops-2`."""
     names: list[str] = []
     for path in paths:
         name, number = path.stem, 1

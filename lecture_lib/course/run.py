@@ -1,11 +1,12 @@
-"""`lecture run`: notebooks from top to bottom without a person, each in its own process, and a report of it.
+"""`lecture run`: notebooks from top to bottom without a person, each in its own process.
 
-A notebook that raises, hangs, dies or cannot be read never stops the others; nothing that was started outlives
-this process, whichever way it ends.
+A notebook that raises, hangs, dies or cannot be read never stops the others; nothing that was started
+outlives this process, whichever way it ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -51,7 +52,7 @@ class Failure:
 
 @dataclass
 class Result:
-    """How one notebook went. seconds of wall time; peak_rss_bytes of its kernel; cells: (run, all) code cells."""
+    """How one notebook went. seconds: wall time; peak_rss_bytes: its kernel's; cells: (run, all)."""
 
     notebook: str
     status: str  # "passed" | "failed" | "timeout" | "died" | "unreadable"
@@ -112,7 +113,7 @@ class Stopped(Exception):
 
 
 class Progress:
-    """One line a notebook, redrawn in a terminal; elsewhere a line when something starts, ends or has taken long."""
+    """What runs: one line, redrawn, in a terminal; elsewhere a line for every start and every end."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -181,18 +182,20 @@ def run(
             results[name] = Result(name, "unreadable", failure=Failure(None, None, "", str(error)))
             progress.say(f"{name}: unreadable: {error}")
     stop = threading.Event()
-    with tempfile.TemporaryDirectory(prefix="lec", ignore_cleanup_errors=True) as sockets:
-        with ThreadPoolExecutor(max(1, settings.jobs)) as pool:
-            futures = [pool.submit(_run_one, task, settings, sockets, progress, stop) for task in tasks]
-            try:
-                for future in futures:
-                    _wait(future)
-            except KeyboardInterrupt:
-                stop.set()
-            for task, future in zip(tasks, futures, strict=True):
-                result = future.result()
-                if result is not None:
-                    results[task.name] = result
+    with (
+        tempfile.TemporaryDirectory(prefix="lec", ignore_cleanup_errors=True) as sockets,
+        ThreadPoolExecutor(max(1, settings.jobs)) as pool,
+    ):
+        futures = [pool.submit(_run_one, task, settings, sockets, progress, stop) for task in tasks]
+        try:
+            for future in futures:
+                _wait(future)
+        except KeyboardInterrupt:
+            stop.set()
+        for task, future in zip(tasks, futures, strict=True):
+            result = future.result()
+            if result is not None:
+                results[task.name] = result
     ordered = [results[name] for name in files.stems(paths) if name in results]
     left = [task.name for task in tasks if task.name not in results]
     if left:
@@ -368,21 +371,17 @@ class _Watch:
     def end_processes(self) -> None:
         """Ends the child, its kernel and whatever they started."""
         if self.end and self.child.poll() is None and "peak_rss_bytes" in self.end:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                pass
         end_tree(self.child.pid, self.kernel)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
-            try:
+            with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
-            except OSError:
-                pass
         self.child.wait()
 
 
 def end_tree(*pids: int | None) -> None:
-    """Kills processes, what they started, and the process groups they lead; those that are gone are passed over."""
+    """Kills processes, what they started, and the process groups they lead."""
     doomed: list[psutil.Process] = []
     for pid in pids:
         if pid is None:
@@ -394,15 +393,11 @@ def end_tree(*pids: int | None) -> None:
             pass
         if os.name == "posix":
             # A kernel leads its own group: what it started is in it, also after the kernel has died.
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
     for process in doomed:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            pass
     psutil.wait_procs(doomed, timeout=5)
 
 
@@ -451,7 +446,10 @@ def _failure(task: _Task, watch: _Watch, node: NotebookNode, end: dict[str, Any]
         error = f"{raised.ename}: {raised.evalue}"
         if raised.ename == "SystemExit":
             number = task.cells.index(cell.id) + 1 if cell.id in task.cells else 0
-            error = f"this cell ended the notebook with SystemExit({raised.evalue}); {len(task.cells) - number} cells did not run"
+            left = len(task.cells) - number
+            error = (
+                f"this cell ended the notebook with SystemExit({raised.evalue}); cells left to run: {left}"
+            )
         if end["status"] == "timeout":
             error = end["error"]
         return _at(task, cell.id, cell.source, error, "\n".join(raised.traceback))
@@ -470,7 +468,7 @@ def _failure(task: _Task, watch: _Watch, node: NotebookNode, end: dict[str, Any]
 
 
 def _last_words(stderr: str) -> str:
-    """What a dying kernel left on its standard error, where it is a fatal error of Python or of the system."""
+    """What a dying kernel left on its standard error, where that says why."""
     for line in reversed(stderr.splitlines()):
         if line.startswith("Fatal Python error") or "MemoryError" in line or "Killed" in line:
             return f" ({line.strip()})"
