@@ -53,11 +53,9 @@ class Comparison:
         return self.rows[-1].error
 
     @property
-    def remainder(self) -> Quantity:
-        """Measured minus predicted of the whole: the unexplained remainder."""
-        remainder = self.rows[-1].remainder
-        assert remainder is not None
-        return remainder
+    def remainder(self) -> Quantity | None:
+        """Measured minus predicted of the whole: the unexplained remainder; None without a measurement."""
+        return self.rows[-1].remainder
 
     def _lines(self) -> list[tuple[str, str, str, str, str]]:
         lines = []
@@ -77,16 +75,16 @@ class Comparison:
 
     def _guess_cells(self) -> tuple[str, str, str, str]:
         whole = self.rows[-1]
-        guess, measured = self._guess, whole.measured
+        guess, truth = self._guess, whole.measured or whole.predicted
         if guess is None or guess is ...:
             return "no guess yet", "", "", ""
-        assert measured is not None
-        read = _read_guess(guess, measured.unit)
+        assert truth is not None
+        read = _read_guess(guess, truth.unit)
         if read is None:
             return str(guess), "", "not a number with a unit", ""
-        if read.dimensions != measured.dimensions:
-            return str(read), "", f"another dimension than {measured.unit}", ""
-        row = Row("", read, measured)
+        if read.dimensions != truth.dimensions:
+            return str(read), "", f"another dimension than {truth.unit}", ""
+        row = Row("", read, truth)
         return str(read), "", _percent(row), ""
 
     def __str__(self) -> str:
@@ -102,20 +100,21 @@ _HEAD = ("", "predicted", "measured", "error of prediction", "unexplained")
 
 
 def compare(
-    predicted: Quantity | Ledger, measured: Quantity | Ledger, *, guess: object = _NOT_ASKED
+    predicted: Quantity | Ledger, measured: Quantity | Ledger | None, *, guess: object = _NOT_ASKED
 ) -> Comparison:
     """A prediction beside a measurement of the same dimension, row by row where both are ledgers.
 
-    guess: what the reader guessed for the whole, shown first if given: a quantity, "84 GB", a number in the
-           measurement's unit, or `...` for no guess yet. Never judged.
+    measured: None where this machine cannot measure it
+    guess:    what the reader guessed for the whole, shown first if given: a quantity, "84 GB", a number in the
+              measurement's unit, or `...` for no guess yet. Never judged.
     Raises LectureError if either is not a Quantity or Ledger, or their dimensions differ.
     """
-    for thing in (predicted, measured):
+    for thing in (predicted,) if measured is None else (predicted, measured):
         if not isinstance(thing, Quantity | Ledger):
             raise LectureError(f"expected a Quantity or a Ledger to compare; got {thing!r}")
     whole_predicted = predicted.total if isinstance(predicted, Ledger) else predicted
     whole_measured = measured.total if isinstance(measured, Ledger) else measured
-    if whole_predicted.dimensions != whole_measured.dimensions:
+    if whole_measured is not None and whole_predicted.dimensions != whole_measured.dimensions:
         raise LectureError(
             f"expected a prediction and a measurement of one dimension; got {whole_predicted} predicted "
             f"and {whole_measured} measured"
@@ -125,8 +124,9 @@ def compare(
         left = dict(predicted.items()) if isinstance(predicted, Ledger) else {}
         right = dict(measured.items()) if isinstance(measured, Ledger) else {}
         rows = [Row(label, left.get(label), right.get(label)) for label in dict.fromkeys((*left, *right))]
-    label = "total" if rows else predicted.name or measured.name or "value"
-    name = (predicted.name or measured.name) if rows else ""
+    names = [thing.name for thing in (predicted, measured) if thing is not None and thing.name]
+    label = "total" if rows else next(iter(names), "value")
+    name = next(iter(names), "") if rows else ""
     both = isinstance(predicted, Ledger) and isinstance(measured, Ledger)
     return Comparison([*rows, Row(label, whole_predicted, whole_measured)], name, both, guess)
 
