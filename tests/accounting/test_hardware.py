@@ -14,9 +14,7 @@ from lecture_lib.paths import DATA
 from lecture_lib.quantity import LectureError, Quantity
 
 FILE = DATA / "hardware.toml"
-ROWS = json.loads(
-    (Path(__file__).parents[1] / "data" / "reference_numbers.json").read_text(encoding="utf-8")
-)
+ROWS = json.loads((Path(__file__).parents[1] / "data" / "reference_numbers.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +285,7 @@ def test_a_figure_s_own_source_wins(tmp_path: Path) -> None:
         ("fp16 = 65", 'fp16 = "65"', "dense.fp16 as a number"),
         ("fp16 = 65", "fp16 = true", "dense.fp16 as a number"),
         ("fp16 = 65", "fp16 = 0", "dense.fp16 above 0"),
-        (', fp16 = 65 }', ' }', "at least one peak"),
+        (", fp16 = 65 }", " }", "at least one peak"),
         ('unit = "TFLOP/s", ', "", "with its unit"),
         ('"TFLOP/s"', '"TFLOPS"', "unit of FLOP/s.*TFLOPS"),
         ("dense =", "dens =", "dense.*'dens'"),
@@ -318,7 +316,10 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 def test_no_source_is_left_over() -> None:
     table = tomllib.loads(FILE.read_text(encoding="utf-8"))
     used = {row.get("source") for row in table.values()} | {
-        key for row in table.values() if isinstance(row.get("source_of"), dict) for key in row["source_of"].values()
+        key
+        for row in table.values()
+        if isinstance(row.get("source_of"), dict)
+        for key in row["source_of"].values()
     }
     assert set(table["sources"]) == used - {None}
 
