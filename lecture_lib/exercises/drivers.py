@@ -81,7 +81,7 @@ def einops_pattern(pattern: Any, inputs: Inputs) -> Any:
 
 
 def small_mlp(widths: Sequence[int], seed: int) -> Any:
-    """FP32 linear layers with ReLU between them, weights from NumPy's generator: the same on every machine."""
+    """FP32 linear layers with ReLU between, weights from NumPy's generator: the same on every machine."""
     import numpy
     import torch
 
@@ -118,15 +118,15 @@ def training_step(step: Any, inputs: Inputs) -> Any:
 def listed_tensors(function: Any, inputs: Inputs) -> Any:
     """Calls `function(tensors)` with a list of tensors, some of which share a storage.
 
-    inputs: tensors {"w": [dtype, rows, columns]}; listed ["w", "w transposed", "w last row", …]. A name
-    listed twice is the same tensor twice.
+    inputs: tensors "w float32 5×7; b int64 2×3"; listed "w, w transposed, b last row". A name listed twice
+    is the same tensor twice.
     """
     import torch
 
-    made = {
-        name: torch.zeros(rows, columns, dtype=getattr(torch, dtype))
-        for name, (dtype, rows, columns) in inputs["tensors"].items()
-    }
+    made = {}
+    for text in inputs["tensors"].split("; "):
+        name, dtype, sizes = text.split(" ")
+        made[name] = torch.zeros([int(size) for size in sizes.split("×")], dtype=getattr(torch, dtype))
     views: dict[str, Callable[[Any], Any]] = {
         "": lambda tensor: tensor,
         "transposed": lambda tensor: tensor.t(),
@@ -136,7 +136,7 @@ def listed_tensors(function: Any, inputs: Inputs) -> Any:
         "expanded": lambda tensor: tensor.expand(3, *tensor.shape),
         "cloned": lambda tensor: tensor.clone(),
     }
-    listed = [text.partition(" ") for text in inputs["listed"]]
+    listed = [text.partition(" ") for text in inputs["listed"].split(", ")]
     return function([views[view](made[name]) for name, _, view in listed])
 
 

@@ -14,7 +14,7 @@ from lecture_lib.quantity import LectureError
 
 
 def storage_map(elements: int, views: Mapping[str, Sequence[int]]) -> Drawing:
-    """One row for each view over a storage of up to 32 elements: which of them the view touches, and in which order.
+    """One row for each view over a storage of up to 32 elements: which it touches, and in which order.
 
     views: positions in the storage, in the view's own order (row by row); a position may come several times
     """
@@ -50,9 +50,7 @@ def storage_map(elements: int, views: Mapping[str, Sequence[int]]) -> Drawing:
                 -0.4, place + 0.37, name, ha="right", va="center", family="DejaVu Sans Mono", fontsize=14.5
             )
         for position in range(0, elements, 6):
-            axes.text(
-                position + 0.5, -0.12, f"{position}", ha="center", va="bottom", fontsize=14, color=GREY
-            )
+            axes.text(position + 0.5, -0.12, f"{position}", ha="center", va="bottom", fontsize=14, color=GREY)
         axes.set(xlim=(-8.2, elements + 0.1), ylim=(len(views) + 0.05, -0.65))
         axes.axis("off")
         axes.set_title("Which elements of the storage does each view touch, in which order?")
@@ -72,7 +70,8 @@ def storage_map(elements: int, views: Mapping[str, Sequence[int]]) -> Drawing:
 
 
 def allocator_steps(largest: int = 2**26) -> Drawing:
-    """What one request takes (its block) and what it makes an empty allocator reserve (its segment), from 1 B to `largest`."""
+    """What one request takes (its block) and what it makes an empty allocator reserve (its segment), from "
+    "1 B to `largest`."""
     if largest < 2**11:
         raise LectureError(f"expected a largest request from 2,048 B, to show the steps; got {largest:,}")
     fine = {round(2 ** (step / 32)) for step in range(32 * largest.bit_length())}
@@ -98,14 +97,17 @@ def allocator_steps(largest: int = 2**26) -> Drawing:
         axes.grid(color=GREY, alpha=0.25, linewidth=1)
         axes.set_title("What does one tensor make an empty GPU allocator reserve?")
     told = "; ".join(
-        f"{_size(size)} asked, {_size(int(block_bytes(size)))} allocated, {_size(int(segment_bytes(size)))} reserved"
+        f"{_size(size)} asked, {_size(int(block_bytes(size)))} allocated, {_size(int(segment_bytes(size)))} "
+        f"reserved"
         for size in (2, 513, 2**20, 2**20 + 1, 2**26)
         if size <= largest
     )
     return Drawing(
         figure,
-        "Asked for, allocated and reserved bytes of one request, on logarithmic axes. Allocated is the request rounded up "
-        "to 512 B; reserved is 2 MiB for any request up to 1 MiB, 20 MiB for one below 10 MiB, and from there a multiple "
+        "Asked for, allocated and reserved bytes of one request, on logarithmic axes. Allocated is the "
+        "request rounded up "
+        "to 512 B; reserved is 2 MiB for any request up to 1 MiB, 20 MiB for one below 10 MiB, and from "
+        "there a multiple "
         f"of 2 MiB. {told}.",
     )
 

@@ -40,11 +40,12 @@ MODEL_STATES = Exercise(
         {"P": 13, "weight_bytes": 4, "gradient_bytes": 1, "moment_bytes": 2},
     ],
     draw=draw_recipe,
-    case_text="P={P:,}: weights {weight_bytes} B, gradients {gradient_bytes} B, each moment {moment_bytes} B",
+    case_text="P={P}: weights {weight_bytes} B, gradients {gradient_bytes} B, each moment {moment_bytes} B",
     mistakes=[
         Mistake(
             "one-moment",
-            "You counted one moment, {moment_bytes} B a parameter. AdamW keeps two for each parameter: a running mean of "
+            "You counted one moment, {moment_bytes} B a parameter. AdamW keeps two for each parameter: a "
+            "running mean of "
             "the gradient and one of its square.",
             Edit("2 * moment_bytes", "moment_bytes"),
             see="00-ledger",
@@ -75,7 +76,8 @@ MODEL_STATES = Exercise(
         ),
         Mistake(
             "moments-as-weights",
-            "You gave the moments {weight_bytes} B, the width of a weight. They have a format of their own: {moment_bytes} B.",
+            "You gave the moments {weight_bytes} B, the width of a weight. They have a format of their "
+            "own: {moment_bytes} B.",
             Edit("2 * moment_bytes", "2 * weight_bytes"),
             see="00-small-text",
         ),
@@ -115,19 +117,22 @@ ANOTHER_RECIPE = Exercise(
         ),
         Mistake(
             "gradients-as-weights",
-            "You gave the gradients two bytes, like the weights: 6 bytes a parameter in all. They are accumulated in FP32.",
+            "You gave the gradients two bytes, like the weights: 6 bytes a parameter in all. They are "
+            "accumulated in FP32.",
             "78 GB",
             see="00-small-text",
         ),
         Mistake(
             "moments-in-fp32",
-            "You gave each moment the four bytes of the lecture's recipe. This optimizer stores them in one byte each.",
+            "You gave each moment the four bytes of the lecture's recipe. This optimizer stores them in "
+            "one byte each.",
             "182 GB",
             see="00-small-text",
         ),
         Mistake(
             "recipe-of-the-lecture",
-            "You took the lecture's 12 bytes a parameter. Here the formats differ: add up the bytes of this recipe.",
+            "You took the lecture's 12 bytes a parameter. Here the formats differ: add up the bytes of "
+            "this recipe.",
             "156 GB",
             see="00-small-text",
         ),
@@ -159,7 +164,10 @@ def largest_model(memory_gb, bytes_per_parameter):
 
 
 def draw_memory(rng):
-    return {"memory_gb": rng.choice((16, 20, 32, 40, 47, 80, 94, 141)), "bytes_per_parameter": rng.choice((6, 7, 9, 11, 13, 17, 18))}
+    return {
+        "memory_gb": rng.choice((16, 20, 32, 40, 47, 80, 94, 141)),
+        "bytes_per_parameter": rng.choice((6, 7, 9, 11, 13, 17, 18)),
+    }
 
 
 LARGEST_MODEL = Exercise(
@@ -195,7 +203,8 @@ LARGEST_MODEL = Exercise(
         ),
         Mistake(
             "not-whole",
-            "The number is right except that it is not whole: a part of a parameter does not exist. Use `//`.",
+            "The number is right except that it is not whole: a part of a parameter does not exist. Use "
+            "`//`.",
             Edit("//", "/"),
             see="00-ex3-prompt",
         ),
@@ -207,7 +216,8 @@ LARGEST_MODEL = Exercise(
         ),
         Mistake(
             "multiplied",
-            "You multiplied by the bytes of a parameter. Each parameter uses up {bytes_per_parameter} B: divide.",
+            "You multiplied by the bytes of a parameter. Each parameter uses up {bytes_per_parameter} B: "
+            "divide.",
             Edit("//", "*"),
             see="00-ledger",
         ),
@@ -239,20 +249,25 @@ WHICH_BUDGET = Exercise(
     answer="b",
     options={
         "a": "Storage alone: the moments take half the bytes, and nothing else about the step is different.",
-        "b": "Storage and data movement: fewer bytes are held, and the update reads and writes fewer bytes; it does the same arithmetic.",
+        "b": (
+            "Storage and data movement: fewer bytes are held, and the update reads and writes fewer bytes; "
+            "it does the same arithmetic."
+        ),
         "c": "Storage and arithmetic: a BF16 number takes half the FLOPs of an FP32 one.",
         "d": "All three: half the bytes means half the work.",
     },
     mistakes=[
         Mistake(
             "movement-forgotten",
-            "Storage does fall. But each step also reads both moments and writes them back: halving their bytes halves that traffic.",
+            "Storage does fall. But each step also reads both moments and writes them back: halving their "
+            "bytes halves that traffic.",
             "a",
             see="00-budgets",
         ),
         Mistake(
             "bits-as-flops",
-            "Storage does fall. FLOPs count operations, whatever their format: the update multiplies and adds as often as before.",
+            "Storage does fall. FLOPs count operations, whatever their format: the update multiplies and "
+            "adds as often as before.",
             "c",
             see="00-budgets",
         ),

@@ -13,7 +13,13 @@ def queries_bytes(batch, position, head, feature, bits):
 
 def draw_queries(rng):
     batch, position, head, feature = rng.sample(SMALL, 4)
-    return {"batch": batch, "position": position, "head": head, "feature": feature, "bits": rng.choice((8, 16, 32, 64))}
+    return {
+        "batch": batch,
+        "position": position,
+        "head": head,
+        "feature": feature,
+        "bits": rng.choice((8, 16, 32, 64)),
+    }
 
 
 QUERIES_BYTES = Exercise(
@@ -59,10 +65,30 @@ QUERIES_BYTES = Exercise(
             Edit("bits // 8", "2"),
             see="01-bytes-predict",
         ),
-        Mistake("no-heads", "Your product leaves out the heads: {head} of them.", Edit(" * head", ""), see="01-bytes"),
-        Mistake("no-features", "Your product leaves out the features: {feature} in a head.", Edit(" * feature", ""), see="01-bytes"),
-        Mistake("no-positions", "Your product leaves out the positions: {position} of them.", Edit(" * position", ""), see="01-bytes"),
-        Mistake("no-batch", "Your product leaves out the batch axis: {batch} examples.", Edit("batch * ", ""), see="01-bytes"),
+        Mistake(
+            "no-heads",
+            "Your product leaves out the heads: {head} of them.",
+            Edit(" * head", ""),
+            see="01-bytes",
+        ),
+        Mistake(
+            "no-features",
+            "Your product leaves out the features: {feature} in a head.",
+            Edit(" * feature", ""),
+            see="01-bytes",
+        ),
+        Mistake(
+            "no-positions",
+            "Your product leaves out the positions: {position} of them.",
+            Edit(" * position", ""),
+            see="01-bytes",
+        ),
+        Mistake(
+            "no-batch",
+            "Your product leaves out the batch axis: {batch} examples.",
+            Edit("batch * ", ""),
+            see="01-bytes",
+        ),
     ],
     hints=[
         "The other rows multiply every axis they have by the bytes of one value.",
@@ -92,19 +118,22 @@ RANK = Exercise(
     mistakes=[
         Mistake(
             "bytes-with-rank",
-            "The rank does fall to 2. But (2·128·8)·64 is the same product as 2·128·8·64, so no element is gone.",
+            "The rank does fall to 2. But (2·128·8)·64 is the same product as 2·128·8·64, so no element is "
+            "gone.",
             "a",
             see="01-axes",
         ),
         Mistake(
             "rank-as-content",
-            "No value was lost, and none of that is rank: a tensor's rank is how many axes it has, and `y` has two.",
+            "No value was lost, and none of that is rank: a tensor's rank is how many axes it has, and `y` "
+            "has two.",
             "c",
             see="01-axes",
         ),
         Mistake(
             "matrix-rank",
-            "That 1 is the matrix rank of `y`, its number of independent rows. A tensor's rank counts axes: `y.ndim` is 2.",
+            "That 1 is the matrix rank of `y`, its number of independent rows. A tensor's rank counts "
+            "axes: `y.ndim` is 2.",
             "d",
             see="01-axes-claim",
         ),
@@ -131,7 +160,10 @@ def mib_as_found(shape, bits):
 
 
 def draw_shape(rng):
-    return {"shape": rng.sample((2, 3, 5, 7, 11, 13, 64), rng.randint(1, 4)), "bits": rng.choice((4, 8, 16, 32, 64))}
+    return {
+        "shape": rng.sample((2, 3, 5, 7, 11, 13, 64), rng.randint(1, 4)),
+        "bits": rng.choice((4, 8, 16, 32, 64)),
+    }
 
 
 CALCULATOR = Exercise(
@@ -163,7 +195,8 @@ CALCULATOR = Exercise(
         ),
         Mistake(
             "sum-of-sizes",
-            "You still add the sizes of {shape}. A tensor has a value for every combination of indices: multiply.",
+            "You still add the sizes of {shape}. A tensor has a value for every combination of indices: "
+            "multiply.",
             [Edit("elements = 1", "elements = 0"), Edit("*= size", "+= size")],
             see="01-bytes",
         ),
@@ -187,7 +220,8 @@ CALCULATOR = Exercise(
         ),
         Mistake(
             "product-from-zero",
-            "Zero everywhere: a product that starts at 0 stays 0. Start it at 1, which is also right for the shape ().",
+            "Zero everywhere: a product that starts at 0 stays 0. Start it at 1, which is also right for "
+            "the shape ().",
             Edit("elements = 1", "elements = 0"),
             see="01-bytes",
         ),
@@ -195,7 +229,8 @@ CALCULATOR = Exercise(
     hints=[
         "Test it on (3, 5, 7): how many elements are there, and what does the first line make of it?",
         "Three slips: a sum for a product, bits for bytes, 10^6 for 2^20.",
-        "`elements` is the product of the sizes (1 for an empty shape); return `elements * bits / 8 / 2**20`.",
+        "`elements` is the product of the sizes (1 for an empty shape); return `elements * bits / 8 / "
+        "2**20`.",
     ],
 )
 
@@ -240,11 +275,15 @@ VIEWS = ("", " transposed", " first row", " last row", " every other column", " 
 
 
 def draw_tensors(rng):
-    dtypes = rng.sample(("float32", "bfloat16", "int64", "float64", "int8"), 2)
-    tensors = {name: [dtype, *rng.sample(SMALL, 2)] for name, dtype in zip("ab", dtypes, strict=True)}
+    tensors = []
+    for name, dtype in zip(
+        "ab", rng.sample(("float32", "bfloat16", "int64", "float64", "int8"), 2), strict=True
+    ):
+        rows, columns = rng.sample(SMALL, 2)
+        tensors.append(f"{name} {dtype} {rows}×{columns}")
     listed = ["a", "a last row", "b expanded", "a" + rng.choice(VIEWS), "b" + rng.choice(VIEWS)]
     rng.shuffle(listed)
-    return {"tensors": tensors, "listed": listed}
+    return {"tensors": "; ".join(tensors), "listed": ", ".join(listed)}
 
 
 UNIQUE_BYTES = Exercise(
@@ -260,10 +299,10 @@ UNIQUE_BYTES = Exercise(
     unit="B",
     answer=unique_bytes,
     cases=[
-        {"tensors": {"w": ["float32", 5, 7]}, "listed": ["w", "w transposed", "w last row"]},
-        {"tensors": {"w": ["bfloat16", 11, 3]}, "listed": ["w", "w"]},
-        {"tensors": {"w": ["float32", 5, 7], "b": ["int64", 2, 3]}, "listed": ["w last row", "b", "b expanded"]},
-        {"tensors": {"w": ["int8", 13, 2]}, "listed": ["w every other column", "w cloned", "w first row"]},
+        {"tensors": "w float32 5×7", "listed": "w, w transposed, w last row"},
+        {"tensors": "w bfloat16 11×3", "listed": "w, w"},
+        {"tensors": "w float32 5×7; b int64 2×3", "listed": "w last row, b, b expanded"},
+        {"tensors": "w int8 13×2", "listed": "w every other column, w cloned, w first row"},
     ],
     draw=draw_tensors,
     case_text="{tensors}: {listed}",
@@ -276,32 +315,37 @@ UNIQUE_BYTES = Exercise(
         ),
         Mistake(
             "once-per-object",
-            "You told tensors apart as Python objects. A view is another object on the same storage; compare storages.",
+            "You told tensors apart as Python objects. A view is another object on the same storage; "
+            "compare storages.",
             once_per_object,
             see="01-views",
         ),
         Mistake(
             "storage-per-object",
-            "You weigh the right thing, the storage, but once for every Python object. Two views have one storage.",
+            "You weigh the right thing, the storage, but once for every Python object. Two views have one "
+            "storage.",
             storage_per_object,
             see="01-views",
         ),
         Mistake(
             "storage-each-time",
-            "You weigh the right thing, the storage, but at every tensor in the list. Keep each storage once.",
+            "You weigh the right thing, the storage, but at every tensor in the list. Keep each storage "
+            "once.",
             storage_each_time,
             see="01-views",
         ),
         Mistake(
             "tensor-pointer",
-            "You told storages apart by `tensor.data_ptr()`, which is where a view begins. The last row begins elsewhere in "
+            "You told storages apart by `tensor.data_ptr()`, which is where a view begins. The last row "
+            "begins elsewhere in "
             "the same storage: use the storage's own pointer.",
             Edit("storages[storage.data_ptr()]", "storages[tensor.data_ptr()]"),
             see="01-strides",
         ),
         Mistake(
             "bytes-of-the-view",
-            "You keep each storage once, then count what the last view of it shows. The storage is all there: `storage.nbytes()`.",
+            "You keep each storage once, then count what the last view of it shows. The storage is all "
+            "there: `storage.nbytes()`.",
             Edit("= storage.nbytes()", "= tensor.numel() * tensor.element_size()"),
             see="01-keep",
         ),
@@ -315,7 +359,8 @@ UNIQUE_BYTES = Exercise(
     hints=[
         "What do `w`, `w.T` and `w[-1]` have in common? `tensor.untyped_storage()` gives it.",
         "A dict from `storage.data_ptr()` to `storage.nbytes()` keeps each storage once.",
-        "For each tensor: `s = tensor.untyped_storage()`, `storages[s.data_ptr()] = s.nbytes()`. Return the sum of the values.",
+        "For each tensor: `s = tensor.untyped_storage()`, `storages[s.data_ptr()] = s.nbytes()`. Return "
+        "the sum of the values.",
     ],
 )
 
@@ -345,8 +390,15 @@ def offset_in_bytes(shape, strides, offset, element_bytes):
 
 def draw_view(rng):
     shape = rng.sample((2, 3, 4, 5, 7), 2)
-    strides = rng.choice(([shape[1] + rng.randint(1, 6), 1], [1, shape[0] + rng.randint(1, 6)], [0, 3], [17, 2]))
-    return {"shape": shape, "strides": strides, "offset": rng.randint(1, 20), "element_bytes": rng.choice((2, 4, 8))}
+    strides = rng.choice(
+        ([shape[1] + rng.randint(1, 6), 1], [1, shape[0] + rng.randint(1, 6)], [0, 3], [17, 2])
+    )
+    return {
+        "shape": shape,
+        "strides": strides,
+        "offset": rng.randint(1, 20),
+        "element_bytes": rng.choice((2, 4, 8)),
+    }
 
 
 BYTES_REACHED = Exercise(
@@ -395,7 +447,8 @@ BYTES_REACHED = Exercise(
         ),
         Mistake(
             "bytes-shown",
-            "That is what the view shows, its logical bytes. With other strides the same elements lie farther apart, or on top of each other.",
+            "That is what the view shows, its logical bytes. With other strides the same elements lie "
+            "farther apart, or on top of each other.",
             bytes_shown,
             see="01-strides",
         ),
@@ -439,14 +492,16 @@ LAST_STATES = Exercise(
     mistakes=[
         Mistake(
             "a-view",
-            "The values are right, and all of `hidden` stays alive behind them: this is a view, or a view of a copy of everything. "
+            "The values are right, and all of `hidden` stays alive behind them: this is a view, or a view "
+            "of a copy of everything. "
             "Copy what you keep, after choosing it.",
             Edit(".clone()", ""),
             see="01-keep-measure",
         ),
         Mistake(
             "contiguous",
-            "`contiguous()` copies only where it must. With batch 1 the view is contiguous already, so nothing was copied and all "
+            "`contiguous()` copies only where it must. With batch 1 the view is contiguous already, so "
+            "nothing was copied and all "
             "of `hidden` stays alive. `clone()` always copies.",
             Edit(".clone()", ".contiguous()"),
             see="01-keep-measure",
@@ -459,13 +514,15 @@ LAST_STATES = Exercise(
         ),
         Mistake(
             "last-example",
-            "You took the last example with all its positions: index −1 on the batch axis. Positions are the second axis.",
+            "You took the last example with all its positions: index −1 on the batch axis. Positions are "
+            "the second axis.",
             Edit("[:, -1]", "[-1]"),
             see="01-axes",
         ),
         Mistake(
             "axis-kept",
-            "The values are right, but a position axis of size 1 is still there: `-1:` keeps an axis, `-1` drops it.",
+            "The values are right, but a position axis of size 1 is still there: `-1:` keeps an axis, `-1` "
+            "drops it.",
             Edit("-1]", "-1:]"),
             see="01-axes",
         ),
@@ -545,7 +602,8 @@ ALLOCATED_BYTES = Exercise(
         ),
         Mistake(
             "segments-for-blocks",
-            "You rounded to 2 MiB, the segment that the allocator reserves from the driver. A tensor's block is a multiple of 512 B.",
+            "You rounded to 2 MiB, the segment that the allocator reserves from the driver. A tensor's "
+            "block is a multiple of 512 B.",
             Edit("-(-request // 512) * 512", "-(-request // 2**21) * 2**21"),
             see="01-allocator-predict",
         ),
@@ -585,8 +643,9 @@ def only_allocated(count, size):
 
 
 def draw_equal_requests(rng):
-    fitting = rng.randint(2, 9)
-    return {"count": rng.randint(1, 40), "size": 2**21 // fitting - rng.choice((3, 400, 5_000, 40_000))}
+    just_fitting = 2**21 // rng.randint(2, 9) - rng.choice((3, 400, 5_000))
+    with_a_rest = rng.randint(250_000, 1_000_000)
+    return {"count": rng.randint(2, 40), "size": rng.choice((just_fitting, with_a_rest))}
 
 
 RESERVED_BYTES = Exercise(
@@ -607,11 +666,12 @@ RESERVED_BYTES = Exercise(
         {"count": 19, "size": 300_000},
     ],
     draw=draw_equal_requests,
-    case_text="{count} tensors of {size:,} B",
+    case_text="{count} × {size} B",
     mistakes=[
         Mistake(
             "straddling",
-            "You filled segments to the last byte. A tensor lies within one segment: what is left at the end of one is not joined to the next.",
+            "You filled segments to the last byte. A tensor lies within one segment: what is left at the "
+            "end of one is not joined to the next.",
             straddling,
             see="01-allocator",
         ),
@@ -623,13 +683,15 @@ RESERVED_BYTES = Exercise(
         ),
         Mistake(
             "one-segment-each",
-            "You gave every tensor a segment of its own. Small tensors share one until the next block does not fit.",
+            "You gave every tensor a segment of its own. Small tensors share one until the next block does "
+            "not fit.",
             one_segment_each,
             see="01-allocator-predict",
         ),
         Mistake(
             "all-in-one",
-            "You reserved one segment whatever the number. When the next block does not fit, another 2 MiB are reserved.",
+            "You reserved one segment whatever the number. When the next block does not fit, another 2 MiB "
+            "are reserved.",
             all_in_one,
             see="01-allocator-predict",
         ),
@@ -692,7 +754,7 @@ COPY_SECONDS = Exercise(
     ],
     draw=draw_copy,
     tolerance=1e-6,
-    case_text="{parameters:,} parameters of {bits} bits at {bandwidth_gb} GB/s",
+    case_text="{parameters} parameters of {bits} bits at {bandwidth_gb} GB/s",
     mistakes=[
         Mistake(
             "bits-for-bytes",
@@ -714,8 +776,12 @@ COPY_SECONDS = Exercise(
         ),
         Mistake(
             "upside-down",
-            "You divided the bandwidth by the bytes: that is how many copies a second make. Seconds are bytes over B/s.",
-            Edit("parameters * bits / 8 / (bandwidth_gb * 10**9)", "bandwidth_gb * 10**9 / (parameters * bits / 8)"),
+            "You divided the bandwidth by the bytes: that is how many copies a second make. Seconds are "
+            "bytes over B/s.",
+            Edit(
+                "parameters * bits / 8 / (bandwidth_gb * 10**9)",
+                "bandwidth_gb * 10**9 / (parameters * bits / 8)",
+            ),
             see="01-link",
         ),
         Mistake(
@@ -726,7 +792,8 @@ COPY_SECONDS = Exercise(
         ),
         Mistake(
             "twice-the-bytes",
-            "Twice too long: you sent the weights there and back, or counted gradients too. Only the weights are copied, once.",
+            "Twice too long: you sent the weights there and back, or counted gradients too. Only the "
+            "weights are copied, once.",
             Edit("parameters *", "2 * parameters *"),
             see="01-link",
         ),
@@ -749,7 +816,10 @@ def step_bytes(rows, widths):
 
 
 def draw_network(rng):
-    return {"rows": rng.choice((3, 5, 7, 19)), "widths": [rng.randint(2, 40) for _ in range(rng.randint(2, 5))]}
+    return {
+        "rows": rng.choice((3, 5, 7, 19)),
+        "widths": [rng.randint(2, 40) for _ in range(rng.randint(2, 5))],
+    }
 
 
 STEP_BYTES = Exercise(
@@ -773,7 +843,8 @@ STEP_BYTES = Exercise(
     mistakes=[
         Mistake(
             "output-kept",
-            "You keep the output of the last layer, too. Its product needs its input for the backward, not its output.",
+            "You keep the output of the last layer, too. Its product needs its input for the backward, not "
+            "its output.",
             Edit("sum(widths[:-1])", "sum(widths)"),
             see="01-step-kept",
         ),
@@ -785,18 +856,25 @@ STEP_BYTES = Exercise(
         ),
         Mistake(
             "outputs-for-inputs",
-            "You keep what every layer puts out. A layer's weight gradient needs what went into it: the input, not the last output.",
+            "You keep what every layer puts out. A layer's weight gradient needs what went into it: the "
+            "input, not the last output.",
             Edit("sum(widths[:-1])", "sum(widths[1:])"),
             see="01-step-kept",
         ),
         Mistake(
             "relu-twice",
-            "You count each hidden activation twice, before and after the ReLU. ReLU keeps its output, and that is the very tensor the next layer keeps.",
+            "You count each hidden activation twice, before and after the ReLU. ReLU keeps its output, and "
+            "that is the very tensor the next layer keeps.",
             Edit("sum(widths[:-1])", "(widths[0] + 2 * sum(widths[1:-1]))"),
             see="01-step-kept",
         ),
-        Mistake("no-gradients", "Your ledger has no gradients: one FP32 value for each weight.", Edit("4 * P + 4 * P", "4 * P"), see="01-step"),
-        Mistake("one-moment", "You counted one moment; AdamW keeps two.", Edit("2 * 4 * P", "4 * P"), see="01-step"),
+        Mistake(
+            "three-arrays",
+            "You have 12 B for each weight. There are four FP32 values for each: the weight, its gradient "
+            "and two moments.",
+            Edit("4 * P + 4 * P", "4 * P"),
+            see="01-step",
+        ),
         Mistake(
             "one-row",
             "You keep the activations of one row; there are {rows}.",
@@ -805,20 +883,23 @@ STEP_BYTES = Exercise(
         ),
         Mistake(
             "states-only",
-            "That is weights, gradients and moments: 16 B a parameter. The input and the hidden activations are tensors, too.",
+            "That is weights, gradients and moments: 16 B a parameter. The input and the hidden "
+            "activations are tensors, too.",
             Edit("states + kept", "states"),
             see="01-step",
         ),
         Mistake(
             "states-per-row",
-            "You have weights, gradients or moments for every row. Rows share them; only activations grow with the rows.",
+            "You have weights, gradients or moments for every row. Rows share them; only activations grow "
+            "with the rows.",
             Edit("states + kept", "rows * states + kept"),
             see="01-step",
         ),
     ],
     hints=[
         "Two kinds of tensors: those with one value for each weight, and those with one for each row.",
-        "16 B for each weight (weight, gradient, two moments). For each row, FP32 values of the input and of every hidden width.",
+        "16 B for each weight (weight, gradient, two moments). For each row, FP32 values of the input and "
+        "of every hidden width.",
         "`P` sums the products of neighbouring widths; return `16 * P + 4 * rows * sum(widths[:-1])`.",
     ],
 )
@@ -838,13 +919,17 @@ WHICH_BUDGET = Exercise(
     options={
         "a": "Storage fell, because a clone is a view and takes no bytes of its own.",
         "b": "Data movement fell, because each batch's last states are now read only once.",
-        "c": "Storage fell, because each batch's whole storage dies with its last other tensor; the copies add a little data movement.",
+        "c": (
+            "Storage fell, because each batch's whole storage dies with its last other tensor; the copies "
+            "add a little data movement."
+        ),
         "d": "Arithmetic fell, because autograd no longer computes on the other positions.",
     },
     mistakes=[
         Mistake(
             "clone-as-view",
-            "It is the other way about: the slice was the view. A clone owns bytes, few of them, and so the large storage can be freed.",
+            "It is the other way about: the slice was the view. A clone owns bytes, few of them, and so "
+            "the large storage can be freed.",
             "a",
             see="01-keep",
         ),
@@ -856,7 +941,8 @@ WHICH_BUDGET = Exercise(
         ),
         Mistake(
             "fewer-flops",
-            "No arithmetic changed: the model computed every position before the list got its entry, and still does.",
+            "No arithmetic changed: the model computed every position before the list got its entry, and "
+            "still does.",
             "d",
             see="01-keep",
         ),
