@@ -470,6 +470,9 @@ def from_config_json(source: str | PathLike[str] | Mapping[str, Any]) -> ModelCo
 def _fill(kind: str, values: dict[str, Any]) -> list[str]:
     """Applies transformers' rules to what a file leaves out; says which."""
     rules = []
+    for field in fields(ModelConfig):
+        if field.name in values and field.type in ("int", "int | None"):
+            values[field.name] = whole(field.name, values[field.name], least=0)
     d, H = values.get("hidden_size"), values.get("num_attention_heads")
     if "num_key_value_heads" not in values and H is not None:
         values["num_key_value_heads"] = H

@@ -10,13 +10,15 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lecture_lib.accounting import allocator, dtypes, flops, models, tensors
+from lecture_lib.accounting import allocator, dtypes, flops, models, operators, roofline, tensors, utilization
 from lecture_lib.accounting.contraction import contraction
+from lecture_lib.accounting.hardware import device, stated_peak
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.quantity import Quantity
 
@@ -241,7 +243,89 @@ def vector_product(i: Inputs) -> float:
     return float(c.flops_exact / c.bytes)
 
 
-Compute = Callable[[Inputs], "Quantity | float"]
+# -- hardware, rooflines, utilization
+
+H100, A100, TPU_V4 = (device(row).peak("bf16") for row in ("H100-SXM", "A100-SXM-80GB", "TPU-v4"))
+
+
+def hardware_figure(figure: str, i: Inputs) -> Quantity:
+    entry = device(i["device"].removesuffix("-fp32acc").removesuffix("-per-GPU"))
+    if figure == "hbm":
+        return entry.memory.to("GB")
+    return entry.bandwidth.to("TB/s") if figure == "bw" else entry.peak(figure).to("TFLOP/s")
+
+
+def ridge(i: Inputs) -> Quantity:
+    return roofline.ridge(Quantity(i["peak_tflops"], "TFLOP/s"), Quantity(i["bw_tbs"], "TB/s"))
+
+
+def stated(i: Inputs, name: str = "peak", unit: str = "FLOP/s") -> Quantity:
+    return stated_peak(Quantity(i[name], unit), "bf16", "the row's inputs")
+
+
+def percent(share: Quantity) -> float:
+    return 100 * float(share)
+
+
+def of_peak(peak: Quantity, i: Inputs) -> float:
+    return percent(utilization.fraction_of_peak(Quantity(i["tflops_per_gpu"], "TFLOP/s"), peak, "bf16"))
+
+
+def achievable(i: Inputs) -> float:
+    peak = stated(i, "theory", "TFLOP/s")
+    return percent(utilization.fraction_of_peak(Quantity(i["mamf"], "TFLOP/s"), peak, "bf16"))
+
+
+def palm_mfu(i: Inputs) -> float:
+    per_token = flops.palm_flops_per_token(i["N"], i["L"], i["H"], i["Q"], i["T"]) if "L" in i else 6 * i["N"]
+    rate = i.get("tok_per_s") or i["steps_per_s"] * i["batch_tokens"]
+    return percent(utilization.mfu_from_throughput(per_token, rate, i["chips"], stated(i), dtype="bf16"))
+
+
+def foundry_mfu(i: Inputs) -> float:
+    per_token = flops.palm_flops_per_token(i["N"], i["n_layers"], 1, i["d_model"], i["seq"])
+    return percent(
+        utilization.mfu_from_throughput(per_token, i["tok_per_s_per_gpu"], 1, stated(i), dtype="bf16")
+    )
+
+
+def foundry_hfu(i: Inputs) -> float:
+    model = H100.value * i["mfu"] / 100  # FLOPs in a second
+    return percent(utilization.hfu(model, model / 3, 1, 1, H100, dtype="bf16"))
+
+
+def korthikanti(i: Inputs) -> tuple[Quantity, Quantity]:
+    """Model FLOPs of an iteration, and what its equation 8 adds: attention's products three times over."""
+    forward = flops.transformer_forward(gpt(i), i["global_batch"] * i["seq"], i["seq"])
+    return 3 * forward.total, 3 * (forward["attention scores"] + forward["attention values"])
+
+
+def korthikanti_mfu(i: Inputs) -> float:
+    model, _ = korthikanti(i)
+    return percent(utilization.mfu(model, i["iter_s"], i["gpus"], stated(i), dtype="bf16"))
+
+
+def korthikanti_hfu(i: Inputs) -> float:
+    return percent(utilization.hfu(*korthikanti(i), i["iter_s"], i["gpus"], stated(i), dtype="bf16"))
+
+
+def speedup(i: Inputs) -> float:
+    full, present = (utilization.mfu(1, i[t], 1, A100, dtype="bf16") for t in ("full_s", "present_s"))
+    return 100 * (float(present / full) - 1)
+
+
+def recomputed_run(i: Inputs) -> Quantity:
+    work = flops.training_run(i["P"], i["T"]) * 4 / 3  # 8·P·T: the forward once more
+    return utilization.run_time_at_rate(work, i["gpus"], Quantity(i["tflops"], "TFLOP/s"))
+
+
+def one_vector_a_matrix(i: Inputs) -> Quantity:
+    # The row counts the matrices alone: the limit of wide D and F.
+    cost = operators.batched_gemm(i["B"], 1, 512, 512, "int8")
+    return roofline.intensity(cost.flops, tensors.tensor_bytes((i["B"], 512, 512), "int8"))
+
+
+Compute = Callable[[Inputs], "Quantity | float | str"]
 BY_PREFIX: dict[str, Compute] = {
     "compute.D1.": run,
     "compute.chinchilla-t3.": lambda i: flops.training_run(i["N"], i["D"]),
@@ -255,6 +339,16 @@ BY_PREFIX: dict[str, Compute] = {
     "days.zero3-": narayanan_days,
     "days.ptd-": narayanan_days,
     "flops.checkpoint-mlp-no": checkpointed_mlp,
+    "ridge.": ridge,
+    "mamf.": achievable,
+    "pct-peak.narayanan-": partial(of_peak, A100),
+    "agg-pflops.narayanan-": lambda i: Quantity(i["tflops_per_gpu"] * i["gpus"], "TFLOP/s").to("PFLOP/s"),
+    "mfu.palm-540b": palm_mfu,
+    "mfu.llama3-405b-": partial(of_peak, H100),
+    "mfu.llm-foundry-": foundry_mfu,
+    "hfu.llm-foundry-": foundry_hfu,
+    "mfu.korthikanti-": korthikanti_mfu,
+    "hfu.korthikanti-": korthikanti_hfu,
 }
 BY_ID: dict[str, Compute] = {
     "compute.llama3-405b": lambda i: flops.training_run(i["N"], i["D"]),
@@ -297,14 +391,51 @@ BY_ID: dict[str, Compute] = {
     "bytes.mxfp4.4096x4096": lambda i: tensors.tensor_bytes(i["shape"], "mxfp4"),
     "ai.matmul-bf16-1024": square_product,
     "ai.matvec-bf16-1024": vector_product,
+    "ai.relu-bf16": lambda i: operators.relu(i["n"]).intensity,
+    "ai.matmul-min-n-h100": lambda i: roofline.square_at_ridge(i["peak"], i["bw"], i["dtype"]),
+    "ai.bmm-per-batch-int8": one_vector_a_matrix,
+    **{
+        name: partial(hardware_figure, name.rpartition(".")[2])
+        for name, row in ROWS.items()
+        if row["topic"].startswith("hardware ")
+    },
+    "hw.H100.ridge-article": lambda i: ridge({"peak_tflops": i["peak"], "bw_tbs": i["bw"]}),
+    "hw.H100.ridge-scaling-book": lambda i: roofline.ridge(i["peak"], i["bw"]),
+    "hw.v5e.ridge": lambda i: roofline.ridge(i["peak"], i["bw"]),
+    "mfu.gopher": palm_mfu,
+    "mfu.fms-fsdp-7b-trap": lambda i: percent(
+        utilization.mfu_from_throughput(
+            i["flops_per_token_approx"], i["tok_per_s_per_gpu"], 1, H100, dtype="bf16"
+        )
+    ),
+    "speedup.korthikanti-530b": speedup,
+    "toks.mt-nlg": lambda i: utilization.tokens_per_day(i["batch"] * i["seq"], i["iter_s"]).to("token/s"),
+    "compute.cs336-8xH100-2weeks": lambda i: utilization.run_flops(
+        Quantity(i["days"], "day"), i["gpus"], stated(i), 1, dtype="bf16"
+    ),
+    "days.gpt3-1024xA100": recomputed_run,
+    "days.1T-3072xA100": recomputed_run,
+    "days.cs336-70b": lambda i: utilization.run_time(
+        flops.training_run(i["N"], i["D"]), i["gpus"], stated(i), i["mfu"], dtype="bf16"
+    ),
+    "tokensec.llama1-65b": lambda i: utilization.run_time_at_throughput(
+        i["tokens"], i["gpus"], i["tok_per_s_per_gpu"]
+    ),
+    "gpuhours.llama1-65b": lambda i: utilization.days_of_device_hours(i["gpu_hours"], i["gpus"]),
+    "gpuhours.deepseek-v3-pretrain": lambda i: Quantity(i["gpu_hours_per_T"], "device·h") * i["tokens_T"],
+    "days.deepseek-v3-per-trillion": lambda i: utilization.days_of_device_hours(i["gpu_hours"], i["gpus"]),
+    "tokensperday.deepseek-v3": lambda i: utilization.tokens_per_day(i["seq"] * i["batch"], i["step_s"]),
+    "trap.torch-flops_to_ns": lambda i: utilization.run_time_at_rate(
+        i["flops"], 1, i["eff"] * stated(i, "peak_tflops", "TFLOP/s")
+    ).to("us"),
+    "trap.torch-h100-lookup": lambda i: f"resolves to {device(i['name']).name}",
+    "trap.torch-l4-bandwidth": lambda i: device(i["device"]).bandwidth.to("GB/s"),
+    "trap.torchao-rtx5090-bw": lambda i: device(i["device"]).bandwidth,
 }
 
 # What each row waits for -> topics of which every row waits, and single rows.
 WAITING_TOPICS = {
     "formats decoded": {"number format"},
-    "roofline and operator costs": {"roofline", "achievable matmul"},
-    "utilization": {"utilisation"},
-    "hardware": {"hardware peak (dense)", "hardware memory", "hardware bandwidth"},
     "training memory": {"model-state memory", "memory ledger", "gradient accumulation"},
     "activation memory": {
         "activation memory",
@@ -315,24 +446,6 @@ WAITING_TOPICS = {
 }
 WAITING_ROWS = {
     "formats decoded": {"scale.nvfp4-global"},
-    "roofline and operator costs": {
-        "ai.relu-bf16",
-        "ai.matmul-min-n-h100",
-        "ai.bmm-per-batch-int8",
-        "trap.torch-flops_to_ns",
-    },
-    "utilization": {
-        "compute.cs336-8xH100-2weeks",
-        "days.gpt3-1024xA100",
-        "days.1T-3072xA100",
-        "days.cs336-70b",
-        "tokensec.llama1-65b",
-        "gpuhours.llama1-65b",
-        "gpuhours.deepseek-v3-pretrain",
-        "days.deepseek-v3-per-trillion",
-        "tokensperday.deepseek-v3",
-    },
-    "hardware": {"trap.torch-h100-lookup", "trap.torch-l4-bandwidth", "trap.torchao-rtx5090-bw"},
     "training memory": {"trap.cookbook.zero1-grads"},
     "activation memory": {
         "act.selective-overhead-published.gpt3",
@@ -348,7 +461,7 @@ WAITING = set().union(*WAITING_ROWS.values()) | {
 UNITS = {"PF-days": "PFLOP-day"}
 
 
-def computed(row: dict[str, Any]) -> float:
+def computed(row: dict[str, Any]) -> float | str:
     by_prefix = [compute for prefix, compute in BY_PREFIX.items() if row["id"].startswith(prefix)]
     found = BY_ID.get(row["id"]) or by_prefix[0]
     value = found(row["inputs"])
