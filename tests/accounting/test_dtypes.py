@@ -41,7 +41,7 @@ def test_fields_give_torchs_spacing_and_smallest_normal(dtype: torch.dtype) -> N
     assert isinstance(fmt, dtypes.Format)
     assert None not in (fmt.sign, fmt.exponent, fmt.fraction, fmt.bias)
     assert fmt.sign + fmt.exponent + fmt.fraction == fmt.bits
-    # The code after that of 1.0. (finfo's eps is wrong for E5M2 fnuz in torch 2.13: 0.125, where 1.25 follows.)
+    # The code after that of 1.0, since finfo's eps for E5M2 fnuz is wrong in torch 2.13 (0.125, not 0.25).
     code = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[fmt.bits // 8]
     after_one = (torch.ones((), dtype=dtype).view(code) + 1).view(dtype).double()
     assert after_one.item() - 1 == 2.0**-fmt.fraction

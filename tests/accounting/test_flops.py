@@ -199,7 +199,7 @@ def test_optimizer_updates_by_counting_operations(optimizer: str, each: int) -> 
 
 
 class Counted:
-    """A number that counts what is done with it; what an update does to scalars alone is not per parameter."""
+    """A number that counts what is done with it; work on scalars alone is not per parameter."""
 
     operations = 0
 
