@@ -89,8 +89,8 @@ class Exercise:
     minutes:     about how long it takes
     unit:        the unit wanted ("FLOP", "B/s"), or None for a plain value
     answer:      function, driver: the reference, plain code as a student would write it, called with a case's
-                 inputs by keyword (a driver may also exercise text); quantity: a value, or a function of the inputs;
-                 choice: a letter
+                 inputs by keyword (a driver may also exercise text); quantity: a value, or a function of the
+                 inputs; choice: a letter
     cases:       public inputs, plain data; an array is {"array": nested list, "dtype": "float32"}; a quantity
                  has one case
     draw:        `draw(rng: random.Random)` gives the inputs of one fresh case; None where nothing is graded
@@ -216,12 +216,16 @@ def _problems(e: Exercise) -> list[str]:
         found += [f"mistake {mistake.id}: {words}" for words in _mistake_problems(e, mistake)]
     for line in e.equivalent:
         want("  # " in line, f"expected 'MUTANT  # reason' in equivalent; got {line!r}")
-    try:
-        if e.case_text and e.cases:
-            e.case_text.format(**e.cases[0])
-    except (KeyError, IndexError, ValueError, AttributeError) as error:
-        found.append(f"case_text does not fit the inputs {', '.join(e.cases[0])}: {error!r}")
+    found += _template_problems("case_text", e.case_text, set(e.cases[0]) if e.cases else set())
     return found
+
+
+def _template_problems(name: str, text: str, allowed: set[str]) -> list[str]:
+    try:
+        used = {field for _, field, _, _ in string.Formatter().parse(text) if field is not None}
+    except ValueError as error:
+        return [f"{name}: {error}; write {{{{ and }}}} for braces"]
+    return [f"{name} uses {sorted(used - allowed)}; it may use {sorted(allowed)}"] if used - allowed else []
 
 
 def _mistake_problems(e: Exercise, mistake: Mistake) -> list[str]:
@@ -233,12 +237,7 @@ def _mistake_problems(e: Exercise, mistake: Mistake) -> list[str]:
     allowed = {"got", *(e.cases[0] if e.cases else ())} | (
         {"wanted"} if e.kind in ("function", "driver") else set()
     )
-    try:
-        used = {name for _, name, _, _ in string.Formatter().parse(mistake.message) if name is not None}
-    except ValueError as error:
-        return [*found, f"message: {error}; write {{{{ and }}}} for braces"]
-    if used - allowed:
-        found.append(f"the message uses {sorted(used - allowed)}; it may use {sorted(allowed)}")
+    found += _template_problems("the message", mistake.message, allowed)
     if mistake.edits:
         try:
             edited_source(e, mistake.edits)

@@ -30,7 +30,7 @@ _ARRAY_TOLERANCE = {
     "float8_e4m3fn": 0.13,
     "float8_e5m2": 0.26,
 }
-_FLOAT_TOLERANCE = Fraction(1, 10**9)
+_FLOAT_TOLERANCE = Fraction(1, 10**12)  # the same formula in another order
 
 
 @dataclass(frozen=True)
@@ -470,8 +470,8 @@ def _slip_words(
 def _message(exercise: Definition, mistake: KnownMistake, values: Sequence[Any]) -> str:
     i = _deciding(exercise, mistake)[0]
     case = exercise.cases[i]
-    words = {name: show(value) for name, value in case.inputs.items()}
-    words |= {"got": _shown_value(values[i], exercise.unit), "wanted": show(case.wanted, exercise.unit)}
+    words = {name: _Shown(value) for name, value in case.inputs.items()}
+    words |= {"got": _Shown(values[i], exercise.unit), "wanted": _Shown(case.wanted, exercise.unit)}
     return mistake.message.format_map(words)
 
 
@@ -646,7 +646,7 @@ def _asides(exercise: Definition, evidence: Evidence) -> Iterator[str]:
 def case_text(exercise: Definition, case: Case) -> str:
     """How a case reads: the exercise's own form, or "M=3, d_in=5"."""
     if exercise.case_text:
-        return exercise.case_text.format_map({name: show(value) for name, value in case.inputs.items()})
+        return exercise.case_text.format_map({name: _Shown(value) for name, value in case.inputs.items()})
     return ", ".join(f"{name}={show(value)}" for name, value in case.inputs.items()) or "your answer"
 
 
@@ -658,6 +658,21 @@ def _got_text(row: Row, value: Any, time_limit: float) -> str:
     if not row.ran:
         return "not run"
     return _shown_value(value, None)
+
+
+class _Shown:
+    """A value in a message: as `show` writes it, or by the format that the message gives (`{P:g}`)."""
+
+    def __init__(self, value: Any, unit: str | None = None) -> None:
+        self.value, self.unit = value, unit
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            try:
+                return format(self.value, spec)
+            except (ValueError, TypeError, OverflowError):  # what came is no number
+                pass
+        return _shown_value(self.value, self.unit)
 
 
 def _shown_value(value: Any, unit: str | None) -> str:
