@@ -6,9 +6,24 @@ allocator    the CUDA caching allocator's rules, without a GPU
 contraction  FLOPs, bytes and intensity of a pattern with named axes
 flops        linear layers, their backward products, networks, Transformers, training runs
 models       configurations with Hugging Face's field names, and exact parameter counts
+hardware     peaks, memory, bandwidth and links of devices, with their sources
+roofline     time bound, ridge, attainable rate, rows to the ridge
+operators    FLOPs and bytes of operators under stated assumptions
+utilization  MFU and HFU, days and device-hours of a run
 """
 
-from lecture_lib.accounting import allocator, contraction, dtypes, flops, models, tensors
+from lecture_lib.accounting import (
+    allocator,
+    contraction,
+    dtypes,
+    flops,
+    hardware,
+    models,
+    operators,
+    roofline,
+    tensors,
+    utilization,
+)
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 __all__ = [
@@ -19,6 +34,10 @@ __all__ = [
     "contraction",
     "dtypes",
     "flops",
+    "hardware",
     "models",
+    "operators",
+    "roofline",
     "tensors",
+    "utilization",
 ]

@@ -74,8 +74,8 @@ def test_a_cpu_is_measured_not_looked_up() -> None:
         device("cpu")
 
 
-# Matrix units of the chip × boost clock in MHz × FLOPs a clock and unit, from the architecture whitepapers (AMD: CDNA
-# whitepapers): no figure of the file goes into it.
+# Units of the chip × boost clock in MHz × FLOPs a clock and unit, from architecture whitepapers: no figure of
+# the file goes into it.
 UNITS_AND_CLOCKS = [
     ("V100-SXM2-16GB", "fp16", 80, 1530, 1024),
     ("V100-SXM2-16GB", "fp32", 80, 1530, 128),

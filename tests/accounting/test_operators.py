@@ -56,7 +56,7 @@ def test_every_formula_with_its_numbers_gives_the_value(cost: Cost) -> None:
     for q in (cost.flops, cost.reads, cost.writes, cost.bytes, cost.intensity):
         text = q.numbers.replace(",", "").replace("·", "*")
         text = re.sub(r"⌈([^⌉]*)⌉", r"math.ceil(\1)", text)
-        assert eval(text, {"math": math}) == pytest.approx(float(q.value), rel=1e-12), (q.name, text)  # noqa: S307
+        assert eval(text, {"math": math}) == pytest.approx(float(q.value), rel=1e-12), (q.name, text)
 
 
 @pytest.mark.parametrize("cost", SIMPLE, ids=lambda cost: cost.name)
