@@ -197,7 +197,7 @@ def read(path: Path) -> tuple[dict[str, Device], dict[str, str], dict[str, str]]
         raise LectureError(
             f"expected the devices in {path}; got {problem.strerror}; reinstall the course"
         ) from None
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:  # not TOML, not UTF-8, or a float such as inf
         raise LectureError(f"expected TOML in {path}; got: {problem}; mend that line") from None
     sources = _texts("sources", table.pop("sources", {}))
     measured = {_key(name): how for name, how in _texts("measured", table.pop("measured", {})).items()}

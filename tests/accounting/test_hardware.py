@@ -285,6 +285,7 @@ def test_a_figure_s_own_source_wins(tmp_path: Path) -> None:
         ("fp16 = 65", 'fp16 = "65"', "dense.fp16 as a number"),
         ("fp16 = 65", "fp16 = true", "dense.fp16 as a number"),
         ("fp16 = 65", "fp16 = 0", "dense.fp16 above 0"),
+        ("fp16 = 65", "fp16 = inf", "TOML"),
         (", fp16 = 65 }", " }", "at least one peak"),
         ('unit = "TFLOP/s", ', "", "with its unit"),
         ('"TFLOP/s"', '"TFLOPS"', "unit of FLOP/s.*TFLOPS"),
