@@ -37,6 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 3
+    except ImportError as error:
+        print(
+            f"lecture: a package is broken here ({error}); `python3 start.py doctor` says more.",
+            file=sys.stderr,
+        )
+        return 3
     except OSError as error:
         print(f"lecture: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
         return 3
@@ -69,11 +75,31 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, metavar="DIR", help="for the report (default build/run)")
     run.set_defaults(command=_run)
 
+    lab = commands.add_parser("lab", help="JupyterLab on your working copies")
+    lab.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    lab.set_defaults(command=_lab)
+
+    reset = commands.add_parser("reset", help="one exercise or notebook back to blank; yours is kept aside")
+    reset.add_argument("name", metavar="ID|NN", help="an exercise, as 4.1, or a notebook, as 04")
+    reset.set_defaults(command=_reset)
+
+    submit = commands.add_parser("submit", help="a zip of your working copies to hand in, without outputs")
+    submit.add_argument("names", nargs="*", metavar="NN", help="all notebooks if none is named")
+    submit.set_defaults(command=_submit)
+
+    doctor = commands.add_parser("doctor", help="what this machine has, what is missing, how to get it")
+    doctor.set_defaults(command=_doctor)
+
     build = commands.add_parser("build", help="store the notebooks' outputs and the exercises' public cases")
     build.add_argument("names", nargs="*", metavar="NN", help="all notebooks if none is named")
     build.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
     build.add_argument("--key", metavar="DIR", help="the answer key (default tests/answer_key)")
     build.set_defaults(command=_build)
+
+    handout = commands.add_parser("handout", help="the tree that students get, without the key")
+    handout.add_argument("target", type=Path, metavar="DIR", help="an empty or a new folder")
+    handout.add_argument("--key", type=Path, metavar="DIR", help="a private key, for the public cases")
+    handout.set_defaults(command=_handout)
     return parser
 
 
@@ -90,3 +116,33 @@ def _build(options: argparse.Namespace) -> int:
     from lecture_lib.course.headless import key_folder
 
     return lecture_build(options.names, options.check, key_folder(options.key))
+
+
+def _lab(options: argparse.Namespace) -> int:
+    from lecture_lib.course.copies import lecture_lab
+
+    return lecture_lab(browser=not options.no_browser)
+
+
+def _reset(options: argparse.Namespace) -> int:
+    from lecture_lib.course.copies import lecture_reset
+
+    return lecture_reset(options.name)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from lecture_lib.course.copies import lecture_submit
+
+    return lecture_submit(options.names)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from lecture_lib.course import doctor
+
+    return doctor.main()
+
+
+def _handout(options: argparse.Namespace) -> int:
+    from lecture_lib.course.handout import lecture_handout
+
+    return lecture_handout(options.target, options.key)

@@ -85,9 +85,7 @@ def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str
     for path in sorted(folder.glob("*.json")):
         if path.name not in wanted:
             if check:
-                stale.append(
-                    f"data/exercises/{path.name} belongs to no exercise of the key; `lecture build` removes it"
-                )
+                stale.append(f"data/exercises/{path.name} is none of the key's; `lecture build` removes it")
             else:
                 path.unlink()
                 print(f"removed data/exercises/{path.name}: the key has none of it")
@@ -282,7 +280,7 @@ def _nbval_findings(report: Path, nodes: dict[str, NotebookNode]) -> list[str]:
         cell = files.code_cells(nodes[name])[number]
         detail = "\n".join("    " + line for line in (problem.text or "").splitlines()[:40])
         found.append(
-            f"{name[:-6]}: the stored outputs of cell {cell.id} (code cell {number + 1}) are not what it gives "
-            f"now; `lecture build {name[:2]}` stores them anew\n{detail}"
+            f"{name[:-6]}: the stored outputs of cell {cell.id} (code cell {number + 1}) are not what it "
+            f"gives now; `lecture build {name[:2]}` stores them anew\n{detail}"
         )
     return found

@@ -456,9 +456,8 @@ def _failure(task: _Task, watch: _Watch, node: NotebookNode, end: dict[str, Any]
     error = end["error"]
     if end["status"] == "passed":
         error = "this cell has not run, and nothing says why"
-    elif end["status"] == "died" and watch.stderr:
-        tail = watch.stderr.decode("utf-8", "replace")
-        error += _last_words(tail)
+    elif end["status"] == "died":
+        error += _last_words(watch)
     by_id = {cell.id: cell for cell in files.code_cells(node)}
     waiting = [cell_id for cell_id in task.cells if cell_id not in watch.cell_seconds]
     cell_id = watch.cell["id"] if watch.cell else next(iter(waiting), None)
@@ -467,10 +466,13 @@ def _failure(task: _Task, watch: _Watch, node: NotebookNode, end: dict[str, Any]
     return _at(task, cell_id, by_id[cell_id].source if cell_id in by_id else "", error, "")
 
 
-def _last_words(stderr: str) -> str:
-    """What a dying kernel left on its standard error, where that says why."""
-    for line in reversed(stderr.splitlines()):
-        if line.startswith("Fatal Python error") or "MemoryError" in line or "Killed" in line:
+def _last_words(watch: _Watch) -> str:
+    """What a dying process left on its standard error, where that says why."""
+    lines = watch.stderr.decode("utf-8", "replace").strip().splitlines()
+    if watch.kernel is None and lines:  # it did not get as far as a kernel
+        return f" ({lines[-1].strip()}); `lecture doctor` says what is missing"
+    for line in reversed(lines):
+        if line.startswith("Fatal Python error") or "MemoryError" in line:
             return f" ({line.strip()})"
     return ""
 
