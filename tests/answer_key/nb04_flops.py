@@ -350,10 +350,13 @@ WEIGHT_GRADIENT = Exercise(
 )
 
 
-def linear_backward(X, W, G):
-    dX = G @ W.T
-    dW = X.T @ G
-    return dX, dW
+def layer_backward(X, W, b, G):
+    Z = X @ W + b
+    D = G * (Z > 0)
+    dX = D @ W.T
+    dW = X.T @ D
+    db = D.sum(0)
+    return dX, dW, db
 
 
 def matrix(rng, *shape):
@@ -368,7 +371,13 @@ def tensor(rng, *shape):
 
 
 def backward_case(rng, M, d_in, d_out):
-    return {"X": tensor(rng, M, d_in), "W": tensor(rng, d_in, d_out), "G": tensor(rng, M, d_out)}
+    bias = [value + 0.5 for value in matrix(rng, d_out)]  # halves, so that Z is never 0, where ReLU has no slope
+    return {
+        "X": tensor(rng, M, d_in),
+        "W": tensor(rng, d_in, d_out),
+        "b": {"array": bias, "dtype": "float64"},
+        "G": tensor(rng, M, d_out),
+    }
 
 
 def draw_backward(rng):
@@ -377,14 +386,14 @@ def draw_backward(rng):
 
 BACKWARD = Exercise(
     id="4.8",
-    title="dX and dW by hand",
+    title="Through a ReLU by hand",
     notebook="04_flops",
     kind="function",
     level="core",
     difficulty="steady",
     points=3,
-    minutes=8,
-    answer=linear_backward,
+    minutes=10,
+    answer=layer_backward,
     cases=[
         backward_case(random.Random(1), 2, 3, 5),
         backward_case(random.Random(2), 3, 3, 3),
@@ -393,41 +402,54 @@ BACKWARD = Exercise(
     draw=draw_backward,
     mistakes=[
         Mistake(
+            "relu-ignored",
+            "You passed G through as if there were no ReLU: where Z is negative, Y does not move with it, and nothing comes back.",
+            Edit("G * (Z > 0)", "G"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
             "weight-not-transposed",
-            "dX is G·Wᵀ: entry (m, i) is the sum over j of G[m, j]·W[i, j]. `G @ W` has fitting shapes only where "
-            "d_in = d_out, and is wrong there too.",
-            Edit("G @ W.T", "G @ W"),
+            "dX needs Wᵀ: entry (m, i) sums over j, W's second axis. `@ W` has fitting shapes only where d_in = d_out, "
+            "and is wrong there too.",
+            Edit("D @ W.T", "D @ W"),
             see="04-backward-derivation",
         ),
         Mistake(
             "swapped",
-            "Both products are there, in the other order: return dX first, then dW.",
+            "The products are there, in another order: return dX, then dW, then db.",
             Edit("return dX, dW", "return dW, dX"),
-            see="04-backward-derivation",
+            see="04-ex8-prompt",
         ),
         Mistake(
             "mean-over-rows",
-            "dW is the sum over the rows of X, not their mean. If the loss is a mean, G already holds the 1/M.",
-            Edit("X.T @ G", "X.T @ G / len(X)"),
+            "dW and db are sums over the rows of X, not means. If the loss is a mean, G already holds the 1/M.",
+            [Edit("X.T @ D", "X.T @ D / len(X)"), Edit("D.sum(0)", "D.mean(0)")],
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "bias-over-outputs",
+            "db has one entry for each output, and sums over the rows; you summed over the outputs.",
+            Edit("D.sum(0)", "D.sum(1)"),
             see="04-backward-derivation",
         ),
         Mistake(
             "upstream-ignored",
-            "Your dX is the same whatever G is: the chain rule multiplies by G = ∂L/∂Y.",
-            Edit("G @ W.T", "(0 * G + 1) @ W.T"),
+            "Your gradients are the same whatever G is: the chain rule multiplies by G = ∂L/∂Y.",
+            Edit("G * (Z > 0)", "0 * G + (Z > 0)"),
             see="04-backward-derivation",
         ),
         Mistake(
             "weight-gradient-transposed",
-            "Your dW is transposed: Gᵀ·X has shape (d_out, d_in), and W is (d_in, d_out).",
-            Edit("X.T @ G", "G.T @ X"),
+            "Your dW is transposed: it has shape (d_out, d_in), and W is (d_in, d_out).",
+            Edit("X.T @ D", "D.T @ X"),
             see="04-backward-derivation",
         ),
     ],
+    equivalent=["D = G * (Z >= 0)  # Z is never 0 here"],
     hints=[
-        "A gradient has the shape of what it is the gradient of: dX like X, dW like W. Which products of G with X and W have those shapes?",
-        "dX[m, i] = Σ_j G[m, j]·W[i, j] and dW[i, j] = Σ_m X[m, i]·G[m, j].",
-        "dX = G @ W.T; dW is X, transposed, times G.",
+        "Go back through the ReLU first: what is ∂L/∂Z where Z > 0, and where Z < 0? It then takes G's place in both products.",
+        "D = G where Z > 0, and 0 elsewhere. Z[m, j] = … + b[j]: b[j] is used in every row.",
+        "D = G * (X @ W + b > 0); dX = D @ W.T; dW is Xᵀ times D; db adds D over its rows.",
     ],
 )
 
@@ -812,9 +834,15 @@ MULTIPLYING = Exercise(
 
 
 def attention_flops(layers, heads, head_dim, sequence, sequences, causal):
-    pairs = sequence * (sequence + 1) // 2 if causal else sequence * sequence
-    forward = 4 * head_dim * pairs * heads * layers * sequences
+    forward = 4 * head_dim * sequence * sequence * heads * layers * sequences
+    if causal:
+        forward //= 2
     return 3 * forward
+
+
+def exact_triangle(layers, heads, head_dim, sequence, sequences, causal):
+    pairs = sequence * (sequence + 1) // 2 if causal else sequence * sequence
+    return 3 * 4 * head_dim * pairs * heads * layers * sequences
 
 
 def draw_attention(rng):
@@ -849,15 +877,21 @@ ATTENTION = Exercise(
     mistakes=[
         Mistake(
             "causal-as-full",
-            "You counted all pairs. Under a causal mask position i sees i keys, s(s+1)/2 pairs in all.",
-            Edit("sequence * (sequence + 1) // 2 if causal else sequence * sequence", "sequence * sequence"),
+            "You counted all pairs of a query and a key; a causal mask leaves half of them.",
+            Edit("if causal:", "if False:"),
             see="04-attention",
         ),
         Mistake(
-            "diagonal-left-out",
-            "You left the diagonal out: a position sees itself too, so position i has i keys and not i − 1.",
-            Edit("(sequence + 1)", "(sequence - 1)"),
+            "full-as-causal",
+            "You halved the pairs where no mask does: causal is False in that case.",
+            Edit("if causal:", "if True:"),
             see="04-attention",
+        ),
+        Mistake(
+            "exact-triangle",
+            "That is the exact triangle, s(s+1)/2 pairs. The convention asked for, and the one in print, is half of s².",
+            exact_triangle,
+            see="04-ex15-prompt",
         ),
         Mistake(
             "scores-only",
@@ -893,7 +927,7 @@ ATTENTION = Exercise(
     hints=[
         "How many (query, key) pairs has one sequence? What does one pair cost in one head?",
         "A pair costs a dot product of length head_dim for the score and as much again for the value: 4·head_dim FLOPs. Then heads, layers, sequences, and three for the training step.",
-        "3 * 4 * head_dim * pairs * heads * layers * sequences, with pairs = s(s+1)/2 if causal, else s².",
+        "3 * 4 * head_dim * pairs * heads * layers * sequences, with pairs = s²/2 if causal, else s².",
     ],
 )
 
