@@ -298,6 +298,7 @@ UNIQUE_BYTES = Exercise(
     minutes=8,
     unit="B",
     answer=unique_bytes,
+    equivalent=["storages[storage] = storage.nbytes()  # torch hands out one Python object for each storage"],
     cases=[
         {"tensors": "w float32 5×7", "listed": "w, w transposed, w last row"},
         {"tensors": "w bfloat16 11×3", "listed": "w, w"},
@@ -664,6 +665,7 @@ RESERVED_BYTES = Exercise(
         {"count": 5, "size": 1_000_000},
         {"count": 3, "size": 699_000},
         {"count": 19, "size": 300_000},
+        {"count": 4, "size": 524_288},
     ],
     draw=draw_equal_requests,
     case_text="{count} × {size} B",
