@@ -14,7 +14,9 @@ into it; later calls check that it is whole and download nothing. Nothing has to
 # Only the standard library, and only syntax of any Python 3: an old one must get as far as the sentence
 # that says it is too old. Hence annotations in quotes, and no `import lecture_lib`.
 
+import contextlib
 import csv
+import errno
 import hashlib
 import importlib.util
 import json
@@ -28,6 +30,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
+from typing import Iterator
 
 OLDEST, NEWEST = (3, 11), (3, 14)
 ROOT = Path(__file__).resolve().parent
@@ -60,7 +63,11 @@ def wrong_python(version: "tuple[int, ...]") -> str:
     if OLDEST <= version[:2] <= NEWEST:
         return ""
     fitting = ["python3.%d" % minor for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
-    here = [name for name in fitting if shutil.which(name)]
+    here = [
+        name
+        for name in fitting
+        if shutil.which(name) and not subprocess.call([name, "-c", ""], stderr=subprocess.DEVNULL)
+    ]
     how = (
         "There is a %s on this machine: run `%s start.py`." % (here[0], here[0])
         if here
@@ -96,20 +103,20 @@ def clean_environment() -> "dict[str, str]":
 
 
 def python_minor() -> "int | None":
-    """The minor version of `.venv`'s Python, or None where it does not start."""
-    ask = "import sys; print(sys.version_info[0], sys.version_info[1])"
+    """The minor version of `.venv`'s Python, or None where it does not start or is no environment's."""
+    ask = "import sys; print(sys.version_info[0], sys.version_info[1], sys.prefix != sys.base_prefix)"
     try:
         answer = subprocess.run(
-            [str(venv_python()), "-I", "-S", "-c", ask],
+            [str(venv_python()), "-I", "-c", ask],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
             timeout=60,
         )
-        major, minor = answer.stdout.split()
+        major, minor, own = answer.stdout.decode().split()
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return int(minor) if int(major) == 3 else None
+    return int(minor) if (major, own) == ("3", "True") else None
 
 
 def fingerprint(minor: int) -> str:
@@ -158,7 +165,7 @@ def complaint() -> "tuple[str, bool] | None":
         return "", True
     minor = python_minor()
     if minor is None:
-        return "the Python that it was made with is gone", True
+        return "its Python is gone or does not start", True
     if wrong_python((3, minor)):
         return "it was made with Python 3.%d" % minor, True
     site = site_packages(minor)
@@ -362,7 +369,7 @@ def install(minor: int) -> None:
             if not why and run_pip("PyTorch, CPU build", [torch, "--no-deps", "--index-url", CPU_INDEX]):
                 why = "pip found nothing in it"
             if why:
-                say("  PyTorch's CPU index cannot be used (%s): taking the plain index's larger build." % why)
+                say("  PyTorch's CPU index cannot be used (%s): taking the plain index's build." % why)
     failed = run_pip("packages", ["-c", LOCK.name, "-e", ".[%s]" % EXTRAS])
     if failed is not None:
         raise SetupError(explain(failed))
@@ -375,11 +382,51 @@ def install(minor: int) -> None:
     os.replace(str(partial), str(STAMP))
 
 
+@contextlib.contextmanager
+def alone() -> "Iterator[None]":
+    """Wait until no other start.py works on this environment; the system lets go of it when a process ends."""
+    with open(str(ROOT / ".venv.lock"), "w") as handle:
+        told = False
+        while not _locked(handle.fileno()):
+            if not told:
+                say("Another start.py is setting the course up: waiting for it.")
+            told = True
+            time.sleep(0.5)
+        yield
+
+
+def _locked(file: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # A file system that knows no locks must not be waited for.
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+    return True
+
+
 def prepare() -> None:
     """Leave with a whole environment, or raise SetupError."""
     for path in (LOCK, PROJECT):
         if not path.is_file():
             raise SetupError("%s is missing beside start.py: get the whole project anew." % path.name)
+    if complaint() is None:
+        return
+    try:
+        with alone():
+            mend()
+    except OSError as error:
+        raise SetupError("Setting up stopped: %s. The folder %s must be writable." % (error, ROOT)) from error
+
+
+def mend() -> None:
+    """Make or mend the environment, whatever is the matter with it."""
     found = complaint()
     if found is None:
         return
@@ -441,6 +488,13 @@ def hand_over(arguments: "list[str]") -> int:
 
 
 def main(arguments: "list[str]") -> int:
+    for stream in (sys.stdout, sys.stderr):
+        # A path that the console cannot show must not stop anything.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    if arguments[:1] in (["-h"], ["--help"]) and not VENV.exists():
+        say(str(__doc__).strip())
+        return 0
     try:
         prepare()
     except SetupError as error:

@@ -278,6 +278,10 @@ def _no_python(project: Project) -> None:
         python.unlink()
 
 
+def _no_longer_an_environment(project: Project) -> None:
+    (project.root / ".venv" / "pyvenv.cfg").unlink()
+
+
 def _a_file_in_its_place(project: Project) -> None:
     shutil.rmtree(project.root / ".venv")
     (project.root / ".venv").write_text("not a folder")
@@ -295,9 +299,9 @@ def _a_file_in_its_place(project: Project) -> None:
         (_unreadable_stamp, "its installation did not end"),
         (_half_installed, "its installation did not end"),
         (_other_lock, "the course asks for other packages"),
-        (_no_python, "the Python that it was made with is gone"),
+        (_no_python, "its Python is gone"),
+        (_no_longer_an_environment, "its Python is gone"),
         (_gone("pip"), "it has no pip"),
-        (_gone("*"), "it has no pip"),
         (_a_file_in_its_place, "is gone"),
     ],
 )
@@ -364,6 +368,33 @@ def test_ctrl_c_while_installing_leaves_something_that_can_go_on(project: Projec
     assert running.returncode == 3, output + errors
     assert "Stopped." in errors and "Traceback" not in errors
     assert project.start("doctor").returncode == 0
+
+
+def test_two_at_once_do_not_get_in_each_others_way(project: Project) -> None:
+    shutil.rmtree(project.root / ".venv")
+    command = [sys.executable, str(project.root / "start.py"), "doctor"]
+    both = [
+        subprocess.Popen(
+            command,
+            cwd=project.root,
+            env=project.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert sum("First start" in output for output in outputs) == 1, outputs
+
+
+def test_help_needs_no_installation(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "start.py", tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "start.py"), "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "start.py run" in done.stdout and not (tmp_path / ".venv").exists()
 
 
 def test_a_file_that_is_missing_from_the_project_is_named(tmp_path: Path) -> None:

@@ -402,7 +402,9 @@ def _work() -> Path | None:
 
 def _course_files() -> list[Finding]:
     findings = []
-    get = "get the project's folder anew (`git checkout notebooks data` in a clone)"
+    get = "get the project's folder anew (in a clone, `git checkout HEAD -- notebooks data`)"
+    if paths.project_root() is None:
+        get = f"run `{INSTALL} --force-reinstall --no-deps`"
     notebooks = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")) if paths.NOTEBOOKS else []
     if notebooks:
         findings.append(Finding("notebooks", OK, f"{len(notebooks)} in {paths.NOTEBOOKS}"))
