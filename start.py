@@ -68,18 +68,11 @@ def wrong_python(version: "tuple[int, ...]") -> str:
         for name in fitting
         if shutil.which(name) and not subprocess.call([name, "-c", ""], stderr=subprocess.DEVNULL)
     ]
-    how = (
-        "There is a %s on this machine: run `%s start.py`." % (here[0], here[0])
-        if here
-        else "Install one from https://www.python.org/downloads/ and run start.py with it."
-    )
-    return "The course needs Python 3.%d to 3.%d, and this is Python %d.%d. %s" % (
-        OLDEST[1],
-        NEWEST[1],
-        version[0],
-        version[1],
-        how,
-    )
+    how = "Install one from https://www.python.org/downloads/ and run start.py with it."
+    if here:
+        how = "There is a %s on this machine: run `%s start.py`." % (here[0], here[0])
+    span = "3.%d to 3.%d" % (OLDEST[1], NEWEST[1])
+    return "The course needs Python %s, and this is Python %d.%d. %s" % (span, version[0], version[1], how)
 
 
 def venv_python() -> Path:
@@ -384,7 +377,7 @@ def install(minor: int) -> None:
 
 @contextlib.contextmanager
 def alone() -> "Iterator[None]":
-    """Wait until no other start.py works on this environment; the system lets go of it when a process ends."""
+    """Wait until no other start.py works on this environment; the system frees it when a process ends."""
     with open(str(ROOT / ".venv.lock"), "w") as handle:
         told = False
         while not _locked(handle.fileno()):
