@@ -1,7 +1,7 @@
 """How every figure of the course looks: large type, direct labels, colours that also differ as greys.
 
-Colour is never the only difference: what is predicted is a line or an open mark and says "predicted",
-what is measured a filled mark and says "measured".
+Colour is never the only difference: lines differ in their dashes, fills in their hatching, and each is
+labelled where it stands.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 import matplotlib as mpl
 from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart with every common kind of colour blindness; from dark to light grey.
 BLACK = "#000000"
@@ -23,11 +25,6 @@ ORANGE = "#E69F00"
 YELLOW = "#F0E442"
 GREY = "#595959"  # text and lines that stand back: 7:1 on white
 PALE = "#E8E8E8"
-
-# A guess, a prediction and a measurement: by shape, by filling and in words.
-GUESS = {"marker": "D", "color": GREY, "markerfacecolor": "white", "markeredgewidth": 2.5, "markersize": 13}
-PREDICTED = {"marker": "o", "color": BLUE, "markerfacecolor": "white", "markeredgewidth": 3, "markersize": 15}
-MEASURED = {"marker": "s", "color": VERMILLION, "markerfacecolor": VERMILLION, "markersize": 13}
 
 # Fills that differ in pattern as well as in colour, for parts of a whole.
 HATCHES = ("", "//", "..", "\\\\", "xx", "--")
@@ -62,3 +59,14 @@ _STYLE: Any = {
 def course_style() -> AbstractContextManager[None]:
     """`with course_style():` draws as the course does, and leaves Matplotlib's own settings as they were."""
     return mpl.rc_context(_STYLE)
+
+
+def canvas(title: str, height: float = 5.2) -> tuple[Figure, Axes]:
+    """A figure as wide as a slide with one pair of axes under its title, which is the question it answers.
+
+    To be called within `course_style()`. The figure is not pyplot's: nothing shows it but `show`.
+    """
+    figure = Figure(figsize=(11.0, height), layout="constrained")
+    axes = figure.add_subplot()
+    figure.suptitle(title, x=0.012, ha="left", fontsize=19, fontweight="bold")
+    return figure, axes

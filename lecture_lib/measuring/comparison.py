@@ -105,8 +105,8 @@ def compare(
     """A prediction beside a measurement of the same dimension, row by row where both are ledgers.
 
     measured: None where this machine cannot measure it
-    guess:    what the reader guessed for the whole, shown first if given: a quantity, "84 GB", a number in the
-              measurement's unit, or `...` for no guess yet. Never judged.
+    guess:    what the reader guessed for the whole, shown first and never judged: a quantity, "84 GB", a
+              number in the measurement's unit, or `...` for no guess yet
     Raises LectureError if either is not a Quantity or Ledger, or their dimensions differ.
     """
     for thing in (predicted,) if measured is None else (predicted, measured):

@@ -102,7 +102,7 @@ class _Ran(TorchDispatchMode):
         self.calls: Counter[Any] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not (func.is_view or torch.Tag.pointwise in func.tags):
+        if not (func.is_view or _NO_PRODUCT_TAGS & set(func.tags)):
             self.calls[func._overloadpacket] += 1
         return func(*args, **(kwargs or {}))
 
@@ -194,4 +194,5 @@ _NO_PRODUCT_NAMES = """
     _linalg_check_errors
 """
 _NO_PRODUCTS = frozenset(_NO_PRODUCT_NAMES.split())
+_NO_PRODUCT_TAGS = {torch.Tag.pointwise, torch.Tag.inplace_view}
 _NO_PRODUCTS_FAMILIES = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad")  # optimizer steps

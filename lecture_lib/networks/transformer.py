@@ -146,7 +146,7 @@ def transformer(
     """The decoder that a configuration describes, with `accounting.models.parameters(config)` parameters.
 
     fused: fused or eager causal attention; device: "meta" holds shapes alone
-    LectureError for what this network has no part for: experts, latent attention, other than two norms a layer.
+    LectureError for what it has no part for: experts, latent attention, other than two norms a layer.
     """
     built = {
         "num_experts": 0,

@@ -1,0 +1,127 @@
+"""Every drawing: its facts in its text, type that a room can read, no word cut off or on top of another."""
+
+from collections.abc import Callable
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from lecture_lib.accounting import models
+from lecture_lib.accounting.flops import beyond_6pt
+from lecture_lib.figures import Drawing, show
+from lecture_lib.figures.flops import full_over_6pt, three_products
+from lecture_lib.figures.ledgers import ledger_bars
+from lecture_lib.figures.storage import allocator_steps, storage_map
+from lecture_lib.quantity import LectureError, Ledger, Quantity
+
+
+def ledgers_over_6pt() -> dict[str, Ledger]:
+    gpt2, llama, qwen = (models.load(name) for name in ("gpt2", "llama-3.1-8b", "qwen3-30b-a3b"))
+    return {
+        "GPT-2, 1,024 tokens": beyond_6pt(gpt2, tokens=2**19, seq=1_024, attention="causal"),
+        "Llama 3.1 8B, 131,072": beyond_6pt(llama, tokens=2**22, seq=131_072, attention="causal"),
+        "Qwen3-30B-A3B, 8,192": beyond_6pt(qwen, tokens=2**22, seq=8_192, attention="causal"),
+    }
+
+
+def training_state() -> dict[str, Ledger]:
+    sizes = {"weights": 14, "gradients": 14, "first moment": 28, "second moment": 28}
+    rows = {name: Quantity(size, "GB") for name, size in sizes.items()}
+    return {"to store": Ledger({"weights": rows["weights"]}), "to train": Ledger(rows)}
+
+
+DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
+    "three products": (
+        lambda: three_products(3, 5, 7),
+        [
+            "M = 3, d_in = 5, d_out = 7",
+            "each entry sums 5 products, over d_in",
+            "sums 7 products",
+            "sums 3 products",
+        ],
+    ),
+    "three products, long": (lambda: three_products(2, 10, 3), ["d_in = 10"]),
+    "three products, least": (lambda: three_products(1, 1, 1), ["M = 1"]),
+    "three products, most": (lambda: three_products(10, 10, 10), ["M = 10"]),
+    "full over 6PT": (
+        lambda: full_over_6pt(ledgers_over_6pt()),
+        ["Llama 3.1 8B, 131,072: 3.07 times, attention +214%", "Qwen3-30B-A3B, 8,192: 0.152 times"],
+    ),
+    "ledger bars": (
+        lambda: ledger_bars(training_state(), "GB", "How much is the model?"),
+        ["84 GB", "14 GB"],
+    ),
+    "storage map": (
+        lambda: storage_map(
+            12, {"x": range(12), "x.T": [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11], "x[1]": [4, 5, 6, 7]}
+        ),
+        ["x.T touches 12 of 12", "x[1] touches 4 of 12"],
+    ),
+    "allocator steps": (allocator_steps, ["513 B asked, 1,024 B allocated, 2 MiB reserved"]),
+}
+
+
+@pytest.fixture(params=DRAWINGS)
+def drawing(request: pytest.FixtureRequest) -> tuple[Drawing, list[str]]:
+    draw, facts = DRAWINGS[request.param]
+    return draw(), facts
+
+
+def test_the_text_has_the_facts(drawing: tuple[Drawing, list[str]]) -> None:
+    drawn, facts = drawing
+    for fact in facts:
+        assert fact in drawn.alt
+    assert repr(show(drawn)).startswith("Figure: ") and len(repr(show(drawn))) < 160
+
+
+def words(drawn: Drawing) -> list[Text]:
+    """Every text that is drawn; Matplotlib also keeps labels for ticks beyond an axis and on hidden axes."""
+    FigureCanvasAgg(drawn.figure).draw()
+    hidden: set[Text] = set()
+    for axes in drawn.figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not (axes.axison and low <= tick.get_loc() <= high):
+                    hidden |= {tick.label1, tick.label2}
+    found = drawn.figure.findobj(Text)
+    return [text for text in found if text not in hidden and text.get_visible() and text.get_text().strip()]
+
+
+def test_type_can_be_read_from_the_back(drawing: tuple[Drawing, list[str]]) -> None:
+    small = {text.get_text(): text.get_fontsize() for text in words(drawing[0]) if text.get_fontsize() < 14}
+    assert small == {}
+    width, height = drawing[0].figure.get_size_inches()
+    assert width * 96 <= 1280 and height * 96 <= 720
+
+
+def test_no_word_is_cut_off_or_under_another(drawing: tuple[Drawing, list[str]]) -> None:
+    shown = words(drawing[0])
+    paper = drawing[0].figure.bbox
+    boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
+    for text, box in boxes:
+        assert box.x0 >= paper.x0 - 1 and box.x1 <= paper.x1 + 1, text
+        assert box.y0 >= paper.y0 - 1 and box.y1 <= paper.y1 + 1, text
+    for i, (text, box) in enumerate(boxes):
+        for other, its in boxes[i + 1 :]:
+            across = min(box.x1, its.x1) - max(box.x0, its.x0)
+            down = min(box.y1, its.y1) - max(box.y0, its.y0)
+            assert across <= 2 or down <= 2, f"{text!r} and {other!r} overlap"
+
+
+def test_bad_input_is_refused() -> None:
+    for sizes in ((0, 5, 7), (3, 11, 7), (3, 5, 7.0)):
+        with pytest.raises(LectureError, match="of 1 to 10"):
+            three_products(*sizes)  # type: ignore[arg-type]
+    with pytest.raises(LectureError, match='row "6PT"'):
+        full_over_6pt({})
+    with pytest.raises(LectureError, match='row "6PT"'):
+        full_over_6pt({"x": Ledger({"a": Quantity(1, "FLOP")})})
+
+
+def test_figures_need_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, lecture_lib.figures.flops; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
