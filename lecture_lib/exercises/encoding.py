@@ -18,6 +18,7 @@ it does not know and what is too large: its input may come from hostile code.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -389,6 +390,8 @@ def _decode_quantity(parts: Any, budget: _Budget, depth: int) -> Quantity:
     if type(parts) is not list or len(parts) != 2:
         raise _refuse(parts, "no quantity")
     unit = _decode_text(parts[1], 80)
+    if any(a.isdigit() and b.isdigit() for a, b in itertools.pairwise(unit)):
+        raise _refuse(parts, "a power of a unit that would take long to compute")
     try:
         return Quantity(_decode(parts[0], budget, depth + 1), unit)
     except (LectureError, ValueError, OverflowError, ZeroDivisionError):
