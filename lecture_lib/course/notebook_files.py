@@ -68,12 +68,10 @@ def find(name: str, folder: Path) -> Path:
         raise LectureError(f"expected a notebook; {name} is a folder; name the notebooks in it")
     if given.is_file():
         return given
-    neighbours = [path.name for path in course]
+    near = {path.stem: path.name for path in course}
     if given.parent.is_dir():
-        neighbours += [str(given.parent / path.name) for path in given.parent.glob("*.ipynb")]
-    close = difflib.get_close_matches(name, neighbours, n=2, cutoff=0.5)
-    stems = {path.stem: path.name for path in course}
-    close = close or [stems[stem] for stem in difflib.get_close_matches(name, stems, n=2, cutoff=0.5)]
+        near |= {path.stem: str(given.parent / path.name) for path in given.parent.glob("*.ipynb")}
+    close = [near[stem] for stem in difflib.get_close_matches(given.stem, near, n=2, cutoff=0.6)]
     meant = f"did you mean {' or '.join(close)}?" if close else "look for a slip in its name"
     raise LectureError(f"there is no file {name}; {meant}")
 
