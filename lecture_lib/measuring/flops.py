@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
 from lecture_lib.measuring.tables import html_table
 from lecture_lib.quantity import LectureError, Ledger, Quantity
@@ -136,12 +136,15 @@ def _add_product(added: _Shape, a: _Shape, b: _Shape, *_: Any, **__: Any) -> int
 
 
 def _attention(query: _Shape, key: _Shape, value: _Shape, *_: Any, **__: Any) -> int:
-    return sdpa_flop_count(query, key, value)
+    # Q·Kᵀ and weights·V, each query head against all keys; fewer key heads serve several query heads.
+    batch, heads, queries, dim = query
+    return 2 * batch * heads * queries * key[2] * (dim + value[3])
 
 
 def _attention_backward(grad: _Shape, query: _Shape, key: _Shape, value: _Shape, *_: Any, **__: Any) -> int:
-    # Five products for the forward's two: the scores are computed again, as in every fused attention.
-    return sdpa_backward_flop_count(grad, query, key, value)
+    # The scores again (fused attention kept none), then a product for each of dV, dweights, dQ and dK.
+    batch, heads, queries, dim = query
+    return 2 * batch * heads * queries * key[2] * (3 * dim + 2 * value[3])
 
 
 _aten = torch.ops.aten
@@ -157,8 +160,12 @@ _FORMULAS: dict[Any, Any] = {
     _aten.addbmm_: _add_product,
     _aten.addmm_: _add_product,
     _aten.baddbmm_: _add_product,
-    _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    _aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    # Every fused kernel by one formula: torch's own refuses grouped queries in some versions.
+    **{
+        getattr(_aten, f"_scaled_dot_product_{kernel}{suffix}"): formula
+        for kernel in ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+        for suffix, formula in (("", _attention), ("_backward", _attention_backward))
+    },
 }
 
 # Operations that are neither views nor elementwise, and hold no matrix product: made, copied and moved;

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensor
 from torch.optim import Optimizer
 
 from lecture_lib.quantity import LectureError, Quantity
@@ -153,7 +154,7 @@ class _Held:
         storage = tensor.untyped_storage()
         key = storage_key(tensor)
         self._seen.add(key)
-        if tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
+        if tensor.is_meta or isinstance(tensor, FakeTensor):
             self._imagined[key] = storage.nbytes()
         else:
             # Two storages can share memory (torch.from_numpy of one array twice), so addresses decide.

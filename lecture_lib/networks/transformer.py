@@ -75,6 +75,7 @@ class Attention(nn.Module):
     """Causal attention; num_key_value_heads keys and values, each shared by a group of query heads.
 
     fused: torch's fused kernel, which never stores the scores; otherwise product, mask, softmax, product.
+           In FP32 on a GPU torch has no fused kernel for shared keys, and takes the products itself.
     """
 
     def __init__(self, config: ModelConfig, fused: bool, **where: Any) -> None:
