@@ -134,13 +134,17 @@ def _case_table(results: Sequence[CaseResult]) -> str:
 # -- check
 
 
-def check(id: Any = _MISSING, answer: Any = _MISSING) -> CheckResult:
+def check(id: Any = _MISSING, answer: Any = _MISSING, *more: Any) -> CheckResult:
     """Tries `answer` on the exercise's public cases and says how it went: `check("4.1", linear_flops)`.
 
     Returns an object that shows itself. Never raises, except CheckFailed in strict mode (LECTURE_STRICT=1)
     and KeyboardInterrupt when the kernel is interrupted.
     """
     try:
+        if more:
+            raise LectureError(
+                f"expected an exercise and one answer; got {1 + len(more)} answers; put them in a tuple"
+            )
         result = _check(id, answer)
     except LectureError as error:
         result = CheckResult(Verdict("", "error", "Not checked", (str(error),)))

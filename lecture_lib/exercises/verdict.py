@@ -51,7 +51,8 @@ class Verdict:
     outcome:   "passed", "wrong", "error" or "not_attempted"
     headline:  the outcome in a word or two ("Unit missing" is a kind of wrong)
     sentences: what is to be said, in order
-    mistakes:  ids of the slips that the answer shows; both of two that fit
+    mistakes:  ids of the slips that the answer shows, both of two that fit; else the kinds of difference that
+               are more than another value ("unit-missing", "rate-for-amount", "type", "shape", "dtype" …)
     share:     right cases over all cases
     """
 
@@ -407,6 +408,8 @@ def _other_difference(got: Other, wanted: Any) -> _Difference:
         "method": "a method came: was it meant to be called, with ()?",
     }
     words = advice.get(got.type)
+    if got.type == "int":
+        words = f"{got.repr} came, far more than was wanted"
     if words is None:
         detail = f" ({got.repr})" if got.repr else ""
         words = f"{_article(got.type)}{detail} came where {kind_of(wanted)} was wanted"
@@ -481,7 +484,7 @@ def _message(exercise: Definition, mistake: KnownMistake, values: Sequence[Any])
 def _blank_words(exercise: Definition) -> str:
     if exercise.kind in ("function", "driver"):
         return f"Write the body of {exercise.answer_name}, run its cell, then run this one again."
-    unit = f", in {exercise.unit}" if exercise.unit else ""
+    unit = f", in {exercise.unit}," if exercise.unit else ""
     name = exercise.answer_name
     return f"Put your answer{unit} in place of the dots behind {name}, run its cell, then this one again."
 

@@ -13,7 +13,7 @@ import pytest
 
 from lecture_lib.exercises import encoding
 from lecture_lib.exercises.encoding import Array, Other, decode, encode, loads
-from lecture_lib.quantity import Ledger, LectureError, Quantity
+from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 
 def there_and_back(value: object) -> Any:
@@ -180,7 +180,11 @@ def test_tensors_of_every_dtype(dtype: str) -> None:
     torch = pytest.importorskip("torch")
     values = [True, False] if dtype == "bool" else [0, 2]
     kept = getattr(torch, dtype)
-    tensor = torch.tensor(values, dtype=torch.float32).to(kept) if "float8" in dtype else torch.tensor(values, dtype=kept)
+    tensor = (
+        torch.tensor(values, dtype=torch.float32).to(kept)
+        if "float8" in dtype
+        else torch.tensor(values, dtype=kept)
+    )
     assert there_and_back(tensor) == Array(dtype, (2,), tuple(values))
 
 

@@ -63,7 +63,9 @@ def test_arrays_come_as_fresh_tensors() -> None:
     assert rows(lambda X: X.T, [spec])[0].value["array"]["shape"] == [2, 1], "a view is an answer"
 
 
-@pytest.mark.parametrize("body", ["...", "pass", "return ...", "return", "'words'", "'words'\n    return ..."])
+@pytest.mark.parametrize(
+    "body", ["...", "pass", "return ...", "return", "'words'", "'words'\n    return ..."]
+)
 def test_a_blank(body: str) -> None:
     assert collect("function", from_cell(f"def f(x):\n    {body}"), CASES).blank
 
@@ -87,7 +89,11 @@ def test_an_error_has_the_students_own_line() -> None:
 def test_an_error_in_a_helper_of_another_cell_has_its_line_there() -> None:
     helper = from_cell("def helper(x):\n    return 1 / (x - x)\n", "helper")
     error = rows(lambda x: helper(x))[0].error
-    assert error is not None and (error.type, error.line, error.source) == ("ZeroDivisionError", 2, "return 1 / (x - x)")
+    assert error is not None and (error.type, error.line, error.source) == (
+        "ZeroDivisionError",
+        2,
+        "return 1 / (x - x)",
+    )
 
 
 def test_endless_recursion() -> None:
@@ -211,7 +217,7 @@ def _swallows(x):
         try:
             time.sleep(10)
         except:  # noqa: E722
-            pass
+            continue
 
 
 def _swallows_quickly(x):

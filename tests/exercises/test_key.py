@@ -23,7 +23,10 @@ from lecture_lib.quantity import LectureError, Quantity
         ({"mistakes": [*toys.MISTAKES, toys.MISTAKES[0]]}, "id once"),
         ({"mistakes": [*toys.MISTAKES, Mistake("x", "Words.", Edit("d_", "e_"))]}, "found it 4 times"),
         ({"mistakes": [*toys.MISTAKES, Mistake("x", "Words.", Edit("3 *", ""))]}, "found it 0 times"),
-        ({"mistakes": [*toys.MISTAKES, Mistake("x", "Words.", Edit("2 *", "2 * ("))]}, "Python after the edit"),
+        (
+            {"mistakes": [*toys.MISTAKES, Mistake("x", "Words.", Edit("2 *", "2 * ("))]},
+            "Python after the edit",
+        ),
         ({"mistakes": [*toys.MISTAKES, Mistake("x", "With {P}.", Edit("2 *", "1 *"))]}, "it may use"),
         ({"mistakes": [*toys.MISTAKES, Mistake("x", "With {M.", Edit("2 *", "1 *"))]}, "for braces"),
         ({"mistakes": [*toys.MISTAKES, Mistake("X y", "Words.", Edit("2 *", "1 *"))]}, "small letters"),
@@ -83,9 +86,10 @@ def test_the_public_form() -> None:
 
 def test_a_mistake_that_raises_is_recorded_as_such() -> None:
     raising = Mistake("divides", "You divide by nothing at all.", Edit("2 *", "2 / 0 *"))
-    assert key.public(toys.function_exercise(mistakes=[*toys.MISTAKES, raising]))["mistakes"][3]["values"] == [
-        {"raises": "ZeroDivisionError"}
-    ] * 2
+    assert (
+        key.public(toys.function_exercise(mistakes=[*toys.MISTAKES, raising]))["mistakes"][3]["values"]
+        == [{"raises": "ZeroDivisionError"}] * 2
+    )
 
 
 def test_a_reference_that_fails_is_refused() -> None:
@@ -105,7 +109,7 @@ def test_fresh_cases_repeat_with_the_seed_and_differ_between_exercises() -> None
         key.fresh_cases(toys.quantity_exercise(), 7, 5)
 
 
-KEY_FILE = '''
+KEY_FILE = """
 from lecture_lib.exercises.key import Edit, Exercise, Mistake
 
 def double(x):
@@ -114,10 +118,11 @@ def double(x):
 EXERCISES = [
     Exercise(
         id="{id}", title="Double", notebook="04_flops", kind="function", points=1, minutes=1, answer=double,
-        cases=[dict(x=1), dict(x=2)], hints=["a", "b", "c"], mistakes=[Mistake("once", "Once only.", Edit("2 *", ""))],
+        cases=[dict(x=1), dict(x=2)], hints=["a", "b", "c"],
+        mistakes=[Mistake("once", "Once only.", Edit("2 *", ""))],
     )
 ]
-'''
+"""
 
 
 def test_a_bank_anywhere_is_loaded_in_order_of_id(tmp_path: Path) -> None:

@@ -26,59 +26,63 @@ def draw_linear(rng: random.Random) -> dict[str, int]:
 
 
 MISTAKES = (
-    Mistake("fma-as-one", "A multiply and its add are two FLOPs; with M={M} you counted one.", Edit("2 *", "1 *")),
+    Mistake(
+        "fma-as-one", "A multiply and its add are two FLOPs; with M={M} you counted one.", Edit("2 *", "1 *")
+    ),
     Mistake("no-rows", "Every one of the {M} rows is multiplied; {got} is one row.", Edit("M * ", "")),
-    Mistake("square", "Inputs and outputs differ: {d_in} and {d_out}, in all {wanted}.", Edit("* d_out", "* d_in")),
+    Mistake(
+        "square", "Inputs and outputs differ: {d_in} and {d_out}, in all {wanted}.", Edit("* d_out", "* d_in")
+    ),
 )
 
 
 def function_exercise(**changes: Any) -> Exercise:
-    fields: dict[str, Any] = dict(
-        id="4.1",
-        title="Count one linear layer",
-        notebook="04_flops",
-        kind="function",
-        points=2,
-        minutes=6,
-        unit="FLOP",
-        answer=linear_flops,
-        cases=[{"M": 3, "d_in": 5, "d_out": 7}, {"M": 4, "d_in": 9, "d_out": 11}],
-        draw=draw_linear,
-        mistakes=MISTAKES,
-        hints=HINTS,
-    )
+    fields: dict[str, Any] = {
+        "id": "4.1",
+        "title": "Count one linear layer",
+        "notebook": "04_flops",
+        "kind": "function",
+        "points": 2,
+        "minutes": 6,
+        "unit": "FLOP",
+        "answer": linear_flops,
+        "cases": [{"M": 3, "d_in": 5, "d_out": 7}, {"M": 4, "d_in": 9, "d_out": 11}],
+        "draw": draw_linear,
+        "mistakes": MISTAKES,
+        "hints": HINTS,
+    }
     return Exercise(**{**fields, **changes})
 
 
 def quantity_exercise(**changes: Any) -> Exercise:
-    fields: dict[str, Any] = dict(
-        id="0.1",
-        title="What the weights take",
-        notebook="00_start_here",
-        kind="quantity",
-        points=1,
-        minutes=2,
-        unit="GB",
-        answer="84 GB",
-        mistakes=[Mistake("gradients-left-out", "You left the gradients out.", "56 GB")],
-        hints=HINTS,
-    )
+    fields: dict[str, Any] = {
+        "id": "0.1",
+        "title": "What the weights take",
+        "notebook": "00_start_here",
+        "kind": "quantity",
+        "points": 1,
+        "minutes": 2,
+        "unit": "GB",
+        "answer": "84 GB",
+        "mistakes": [Mistake("gradients-left-out", "You left the gradients out.", "56 GB")],
+        "hints": HINTS,
+    }
     return Exercise(**{**fields, **changes})
 
 
 def choice_exercise(**changes: Any) -> Exercise:
-    fields: dict[str, Any] = dict(
-        id="1.2",
-        title="Which one",
-        notebook="01_tensors",
-        kind="choice",
-        points=1,
-        minutes=1,
-        answer="b",
-        options={"a": "one", "b": "two", "c": "three"},
-        mistakes=[Mistake("the-first", "Not the first, since it is one.", "a")],
-        hints=HINTS,
-    )
+    fields: dict[str, Any] = {
+        "id": "1.2",
+        "title": "Which one",
+        "notebook": "01_tensors",
+        "kind": "choice",
+        "points": 1,
+        "minutes": 1,
+        "answer": "b",
+        "options": {"a": "one", "b": "two", "c": "three"},
+        "mistakes": [Mistake("the-first", "Not the first, since it is one.", "a")],
+        "hints": HINTS,
+    }
     return Exercise(**{**fields, **changes})
 
 
@@ -87,20 +91,20 @@ def row_sums(X):
 
 
 def tensor_exercise(**changes: Any) -> Exercise:
-    fields: dict[str, Any] = dict(
-        id="1.5",
-        title="Sum the rows",
-        notebook="01_tensors",
-        kind="function",
-        points=1,
-        minutes=3,
-        answer=row_sums,
-        cases=[
+    fields: dict[str, Any] = {
+        "id": "1.5",
+        "title": "Sum the rows",
+        "notebook": "01_tensors",
+        "kind": "function",
+        "points": 1,
+        "minutes": 3,
+        "answer": row_sums,
+        "cases": [
             {"X": {"array": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "dtype": "float32"}},
             {"X": {"array": [[0.5, 2.0], [1.0, 8.0]], "dtype": "bfloat16"}},
         ],
-        hints=HINTS,
-    )
+        "hints": HINTS,
+    }
     return Exercise(**{**fields, **changes})
 
 

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lecture_lib.exercises import drivers
+from lecture_lib.exercises.evidence import collect, reference_values
+from lecture_lib.quantity import LectureError
+
+torch = pytest.importorskip("torch")
+
+
+def array(nested: Any, dtype: str = "float32") -> dict[str, Any]:
+    return {"array": nested, "dtype": dtype}
+
+
+def values(driver: str, answer: Any, case: dict[str, Any]) -> Any:
+    return reference_values("driver", driver, answer, [case])[0]
+
+
+def test_an_unknown_driver_says_which_there_are() -> None:
+    with pytest.raises(LectureError, match="call, einops"):
+        drivers.get("nothing")
+
+
+def test_call_takes_tensors_by_name() -> None:
+    def linear_backward(X, W, G):
+        return G @ W, G.T @ X
+
+    case = {
+        "X": array([[1.0, 2.0]]),
+        "W": array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),
+        "G": array([[1.0, 1.0, 1.0]]),
+    }
+    dX, dW = values("call", linear_backward, case)["tuple"]
+    assert dX["array"]["values"] == [2.0, 2.0] and dW["array"]["shape"] == [3, 2]
+
+
+def test_einops_patterns() -> None:
+    case = {"X": array([[1.0, 2.0]]), "W": array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])}
+    assert values("einops", "m i, o i -> m o", case)["array"] == {
+        "dtype": "float32",
+        "shape": [1, 3],
+        "values": [1, 2, 3],
+    }
+    split = {"X": array([[1.0, 2.0, 3.0, 4.0]]), "operation": "rearrange", "h": 2}
+    assert values("einops", "b (h d) -> h b d", split)["array"]["shape"] == [2, 1, 2]
+    mean = {"X": array([[1.0, 3.0]]), "operation": "mean"}
+    assert values("einops", "b d -> b", mean)["array"]["values"] == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [("m k -> k m q", "q"), (3, "in quotes"), (lambda: 1, "in quotes")]
+)
+def test_a_wrong_pattern_is_an_error_in_words(answer: Any, words: str) -> None:
+    row = collect("driver", answer, [{"X": array([[1.0]]), "operation": "rearrange"}], driver="einops").rows[
+        0
+    ]
+    assert row.error is not None and words in row.error.message
+
+
+STEP = {
+    "widths": [3, 4, 2],
+    "seed": 0,
+    "learning_rate": 0.125,
+    "X": array([[1.0, 2.0, 3.0], [0.5, 0.25, 1.0]]),
+    "Y": array([[1.0, 0.0], [0.0, 1.0]]),
+}
+
+
+def right_step(model, optimizer, X, Y):
+    optimizer.zero_grad()
+    ((model(X) - Y) ** 2).mean().backward()
+    optimizer.step()
+
+
+def test_a_training_step_shows_in_the_parameters() -> None:
+    def no_zero_grad(model, optimizer, X, Y):
+        ((model(X) - Y) ** 2).mean().backward()
+        optimizer.step()
+
+    def no_step(model, optimizer, X, Y):
+        optimizer.zero_grad()
+        ((model(X) - Y) ** 2).mean().backward()
+
+    right, again = values("training_step", right_step, STEP), values("training_step", right_step, STEP)
+    forgot, stood = values("training_step", no_zero_grad, STEP), values("training_step", no_step, STEP)
+    assert right == again
+    assert right[0] == forgot[0] and right[1] != forgot[1], "a forgotten zero_grad shows in the second step"
+    assert stood[0] == stood[1] != right[0]
+
+
+def test_the_models_weights_do_not_hang_on_torchs_seed() -> None:
+    torch.manual_seed(1)
+    one = drivers.small_mlp([3, 4, 2], seed=5)
+    torch.manual_seed(2)
+    two = drivers.small_mlp([3, 4, 2], seed=5)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert [type(layer).__name__ for layer in one] == ["Linear", "ReLU", "Linear"]
+    assert not torch.equal(one[0].weight, drivers.small_mlp([3, 4, 2], seed=6)[0].weight)
