@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import nbformat
@@ -64,14 +63,11 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
 
 def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str]:
     """Writes `folder/NN_name.json` for every notebook of the key; with check, says what differs instead."""
-    from lecture_lib.exercises.key import public
+    from lecture_lib.exercises.key import build_public
 
-    wanted: dict[str, list[dict[str, Any]]] = {}
-    for exercise in exercises.values():
-        wanted.setdefault(f"{exercise.notebook}.json", []).append(public(exercise))
+    wanted = build_public(exercises)
     stale = []
-    for name, content in wanted.items():
-        text = json.dumps({"exercises": content}, indent=1, ensure_ascii=False) + "\n"
+    for name, text in wanted.items():
         path = folder / name
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             continue
@@ -81,7 +77,7 @@ def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str
         else:
             folder.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-            print(f"wrote data/exercises/{name}: {len(content)} exercises")
+            print(f"wrote data/exercises/{name}")
     for path in sorted(folder.glob("*.json")):
         if path.name not in wanted:
             if check:
@@ -109,6 +105,7 @@ def stamp(node: NotebookNode, name: str, exercises: Iterable[Exercise]) -> Noteb
         found = files.role(cell)
         if cell.id == f"{name[:2]}-setup":
             cell.source = setup_source()
+            cell.metadata["jupyter"] = {"source_hidden": True}  # forty lines that nobody came to read
         elif found is not None and found[0] in mine:
             cell.source = _exercise_source(cell.source, found[1], mine[found[0]])
     return node

@@ -454,13 +454,10 @@ def build_public(key: Mapping[str, Exercise]) -> dict[str, str]:
     """The files of `data/exercises/`, by name ("04_flops.json"): one for each notebook, with its exercises
     in order.
     """
-    notebooks: dict[str, list[dict[str, Any]]] = {}
+    files: dict[str, list[dict[str, Any]]] = {}
     for exercise in key.values():
-        notebooks.setdefault(exercise.notebook, []).append(public(exercise))
+        files.setdefault(f"{exercise.notebook}.json", []).append(public(exercise))
     return {
-        f"{notebook}.json": json.dumps(
-            {"notebook": notebook, "exercises": exercises}, indent=1, ensure_ascii=True
-        )
-        + "\n"
-        for notebook, exercises in sorted(notebooks.items())
+        name: json.dumps({"exercises": content}, indent=1, ensure_ascii=False) + "\n"
+        for name, content in sorted(files.items())
     }
