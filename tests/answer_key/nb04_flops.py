@@ -35,7 +35,11 @@ X_BYTES = Exercise(
     answer="4.194304 MB",
     mistakes=[
         Mistake("as-fp32", "You gave each value four bytes; BF16 has two.", "8.39 MB"),
-        Mistake("bits-for-bytes", "That is the number of bits, 16 for each value; eight of them are a byte.", "67.1 MB"),
+        Mistake(
+            "bits-for-bytes",
+            "That is the number of bits, 16 for each value; eight of them are a byte.",
+            "67.1 MB",
+        ),
         Mistake("elements-only", "That is the number of elements; each takes two bytes in BF16.", "2.10 MB"),
         Mistake("mib-for-mb", "It is 4 MiB (2^20 bytes each); a megabyte is 10^6 bytes.", "4.00 MB"),
     ],
@@ -62,7 +66,9 @@ TRANSPOSE_BYTES = Exercise(
         "c": "33.6 MB: half of the entries move",
     },
     mistakes=[
-        Mistake("transpose-copies", "`W.T` swaps the strides and reads the same storage: nothing is copied.", "b"),
+        Mistake(
+            "transpose-copies", "`W.T` swaps the strides and reads the same storage: nothing is copied.", "b"
+        ),
         Mistake("half-moves", "No entry moves at all: `W.T` swaps the strides of the same storage.", "c"),
     ],
     hints=[
@@ -84,7 +90,11 @@ ROW_KEEPS = Exercise(
     unit="MB",
     answer="4 MB",
     mistakes=[
-        Mistake("row-only", "The row is a view: it keeps the whole storage of X, not its own 4,000 bytes.", "0.004 MB"),
+        Mistake(
+            "row-only",
+            "The row is a view: it keeps the whole storage of X, not its own 4,000 bytes.",
+            "0.004 MB",
+        ),
         Mistake("freed", "`del X` removes the name; the row still needs the storage.", "0 MB"),
         Mistake("eight-bytes", "You gave each value eight bytes; FP32 has four.", "8 MB"),
     ],
@@ -255,7 +265,8 @@ CONTRACTION = Exercise(
     ],
     hints=[
         "Which axis names stand before the arrow and not after it? Those are summed.",
-        "Outputs: the product of the sizes after the arrow. Terms of each sum: the product of the sizes of the summed axes (1 if there are none).",
+        "Outputs: the product of the sizes after the arrow. Terms of each sum: the product of the sizes "
+        "of the summed axes (1 if there are none).",
         "outputs * (2 * terms - 1), with terms over set(names before) - set(names after).",
     ],
 )
@@ -284,8 +295,14 @@ LEAST_TIME = Exercise(
             "3.333 ms",
             see="04-rate",
         ),
-        Mistake("seconds", "The digits are right; a thousandth of that, in ms, is 1.11 and not 1,111 or 0.00111.", "0.0011112 ms"),
-        Mistake("rate-over-work", "That is FLOP/s divided by FLOP: 1/s, not seconds.", "900 ms", see="04-rate"),
+        Mistake(
+            "seconds",
+            "The digits are right; a thousandth of that, in ms, is 1.11 and not 1,111 or 0.00111.",
+            "0.0011112 ms",
+        ),
+        Mistake(
+            "rate-over-work", "That is FLOP/s divided by FLOP: 1/s, not seconds.", "900 ms", see="04-rate"
+        ),
     ],
     hints=[
         "Seconds are FLOP divided by FLOP/s. What is the FLOP count of the product?",
@@ -319,7 +336,8 @@ WEIGHT_GRADIENT = Exercise(
     mistakes=[
         Mistake(
             "forward-count",
-            "That is the forward product's exact count. dW = Xᵀ·G has d_in·d_out outputs, and each sums over the M rows.",
+            "That is the forward product's exact count. dW = Xᵀ·G has d_in·d_out outputs, and each sums "
+            "over the M rows.",
             [Edit("d_in * d_out", "M * d_out"), Edit("2 * M - 1", "2 * d_in - 1")],
             see="04-three-products",
         ),
@@ -331,7 +349,8 @@ WEIGHT_GRADIENT = Exercise(
         ),
         Mistake(
             "leading-count",
-            "That is the leading count; the exact one saves an addition for each of the d_in·d_out = {d_in}·{d_out} outputs.",
+            "That is the leading count; the exact one saves an addition for each of the d_in·d_out = "
+            "{d_in}·{d_out} outputs.",
             Edit("2 * M - 1", "2 * M"),
             see="04-three-products",
         ),
@@ -371,7 +390,9 @@ def tensor(rng, *shape):
 
 
 def backward_case(rng, M, d_in, d_out):
-    bias = [value + 0.5 for value in matrix(rng, d_out)]  # halves, so that Z is never 0, where ReLU has no slope
+    bias = [
+        value + 0.5 for value in matrix(rng, d_out)
+    ]  # halves, so that Z is never 0, where ReLU has no slope
     return {
         "X": tensor(rng, M, d_in),
         "W": tensor(rng, d_in, d_out),
@@ -404,13 +425,15 @@ BACKWARD = Exercise(
     mistakes=[
         Mistake(
             "relu-ignored",
-            "You passed G through as if there were no ReLU: where Z is negative, Y does not move with it, and nothing comes back.",
+            "You passed G through as if there were no ReLU: where Z is negative, Y does not move with "
+            "it, and nothing comes back.",
             Edit("G * (Z > 0)", "G"),
             see="04-backward-derivation",
         ),
         Mistake(
             "weight-not-transposed",
-            "dX needs Wᵀ: entry (m, i) sums over j, W's second axis. `@ W` has fitting shapes only where d_in = d_out, "
+            "dX needs Wᵀ: entry (m, i) sums over j, W's second axis. `@ W` has fitting shapes only where"
+            " d_in = d_out, "
             "and is wrong there too.",
             Edit("D @ W.T", "D @ W"),
             see="04-backward-derivation",
@@ -423,7 +446,8 @@ BACKWARD = Exercise(
         ),
         Mistake(
             "mean-over-rows",
-            "dW and db are sums over the rows of X, not means. If the loss is a mean, G already holds the 1/M.",
+            "dW and db are sums over the rows of X, not means. If the loss is a mean, G already holds "
+            "the 1/M.",
             [Edit("X.T @ D", "X.T @ D / len(X)"), Edit("D.sum(0)", "D.mean(0)")],
             see="04-backward-derivation",
         ),
@@ -448,7 +472,8 @@ BACKWARD = Exercise(
     ],
     equivalent=["D = G * (Z >= 0)  # Z is never 0 here"],
     hints=[
-        "Go back through the ReLU first: what is ∂L/∂Z where Z > 0, and where Z < 0? It then takes G's place in both products.",
+        "Go back through the ReLU first: what is ∂L/∂Z where Z > 0, and where Z < 0? It then takes G's "
+        "place in both products.",
         "D = G where Z > 0, and 0 elsewhere. Z[m, j] = … + b[j]: b[j] is used in every row.",
         "D = G * (X @ W + b > 0); dX = D @ W.T; dW is Xᵀ times D; db adds D over its rows.",
     ],
@@ -476,13 +501,15 @@ NAMED = Exercise(
     mistakes=[
         Mistake(
             "batch-kept",
-            "You kept the batch axis: that is one dW for each example. W is shared by all of them, so their gradients add.",
+            "You kept the batch axis: that is one dW for each example. W is shared by all of them, so "
+            "their gradients add.",
             Edit("-> d_in d_out", "-> batch d_in d_out"),
             see="04-backward-derivation",
         ),
         Mistake(
             "position-kept",
-            "You kept the position axis: that is one dW for each position. W is shared by all of them, so their gradients add.",
+            "You kept the position axis: that is one dW for each position. W is shared by all of them, "
+            "so their gradients add.",
             Edit("-> d_in d_out", "-> position d_in d_out"),
             see="04-backward-derivation",
         ),
@@ -494,14 +521,16 @@ NAMED = Exercise(
         ),
         Mistake(
             "rows-not-summed",
-            "You kept both row axes, so nothing is summed: dW sums over every row of X, batch and position alike.",
+            "You kept both row axes, so nothing is summed: dW sums over every row of X, batch and "
+            "position alike.",
             Edit("-> d_in d_out", "-> batch position d_in d_out"),
             see="04-backward-derivation",
         ),
     ],
     hints=[
         "Name X's axes and G's axes, and give the same name to what they share.",
-        "W is used by every example and every position: dW sums over both, so neither name stands after the arrow.",
+        "W is used by every example and every position: dW sums over both, so neither name stands after "
+        "the arrow.",
         "'batch position d_in, batch position d_out -> …': what is left is W's shape.",
     ],
 )
@@ -556,7 +585,8 @@ NETWORK = Exercise(
         ),
         Mistake(
             "skipped-at-the-top",
-            "You skipped dX at the last layer. The one nobody needs is the first layer's: its input is the data.",
+            "You skipped dX at the last layer. The one nobody needs is the first layer's: its input is "
+            "the data.",
             Edit("if layer > 0:", "if layer < len(widths) - 2:"),
             see="04-boundary",
         ),
@@ -574,7 +604,8 @@ NETWORK = Exercise(
         ),
         Mistake(
             "forward-count-three-times",
-            "You gave dW and dX the forward's exact count. The three agree only to leading order: each sums over another axis.",
+            "You gave dW and dX the forward's exact count. The three agree only to leading order: each "
+            "sums over another axis.",
             [
                 Edit("d_in * d_out * (2 * M - 1)", "M * d_out * (2 * d_in - 1)"),
                 Edit("M * d_in * (2 * d_out - 1)", "M * d_out * (2 * d_in - 1)"),
@@ -585,7 +616,8 @@ NETWORK = Exercise(
     hints=[
         "Write the three exact counts of one layer side by side; then ask which layer needs which.",
         "Every layer has a forward and a dW; every layer but the first has a dX.",
-        "forward M·d_out·(2·d_in − 1), dW d_in·d_out·(2·M − 1), dX M·d_in·(2·d_out − 1): loop over neighbouring widths, dX only from the second layer on.",
+        "forward M·d_out·(2·d_in − 1), dW d_in·d_out·(2·M − 1), dX M·d_in·(2·d_out − 1): loop over "
+        "neighbouring widths, dX only from the second layer on.",
     ],
 )
 
@@ -606,7 +638,12 @@ FROZEN = Exercise(
         "d": "Arithmetic alone: 6·M·P becomes 4·M·P, since the boundary skips dX.",
     },
     mistakes=[
-        Mistake("x-still-kept", "X is kept for dW and for nothing else: without dW, autograd lets it go.", "a", see="04-saved"),
+        Mistake(
+            "x-still-kept",
+            "X is kept for dW and for nothing else: without dW, autograd lets it go.",
+            "a",
+            see="04-saved",
+        ),
         Mistake("same-products", "Without dW one product goes: 4·M·P becomes 2·M·P.", "b", see="04-boundary"),
         Mistake(
             "boundary-again",
@@ -663,9 +700,24 @@ RUN_ROW = Exercise(
             Edit(" * epochs", ""),
             see="04-training",
         ),
-        Mistake("forward-only", "2·P·T is the forward pass alone; dX and dW cost as much again, each.", Edit("6", "2"), see="04-training"),
-        Mistake("backward-only", "4·P·T is the backward pass alone; the forward adds 2·P·T.", Edit("6", "4"), see="04-training"),
-        Mistake("fma-as-one", "You counted each multiply and its add as one; they are two FLOPs.", Edit("6", "3"), see="04-forward"),
+        Mistake(
+            "forward-only",
+            "2·P·T is the forward pass alone; dX and dW cost as much again, each.",
+            Edit("6", "2"),
+            see="04-training",
+        ),
+        Mistake(
+            "backward-only",
+            "4·P·T is the backward pass alone; the forward adds 2·P·T.",
+            Edit("6", "4"),
+            see="04-training",
+        ),
+        Mistake(
+            "fma-as-one",
+            "You counted each multiply and its add as one; they are two FLOPs.",
+            Edit("6", "3"),
+            see="04-forward",
+        ),
         Mistake(
             "with-recomputation",
             "8·P·T includes a second forward, which only a run that recomputes its activations pays.",
@@ -710,12 +762,27 @@ DAYS = Exercise(
     tolerance=1e-6,
     answer=training_days,
     cases=[
-        {"parameters": 70 * 10**9, "tokens": 15 * 10**12, "devices": 1024, "peak": 9895 * 10**11, "utilization": 0.5},
-        {"parameters": 8 * 10**9, "tokens": 2 * 10**12, "devices": 256, "peak": 312 * 10**12, "utilization": 0.4},
+        {
+            "parameters": 70 * 10**9,
+            "tokens": 15 * 10**12,
+            "devices": 1024,
+            "peak": 9895 * 10**11,
+            "utilization": 0.5,
+        },
+        {
+            "parameters": 8 * 10**9,
+            "tokens": 2 * 10**12,
+            "devices": 256,
+            "peak": 312 * 10**12,
+            "utilization": 0.4,
+        },
         {"parameters": 124 * 10**6, "tokens": 10**10, "devices": 8, "peak": 125 * 10**12, "utilization": 0.3},
     ],
     draw=draw_days,
-    case_text="P={parameters:.3g}, T={tokens:.3g}, {devices} devices of {peak:.4g} FLOP/s, utilization {utilization}",
+    case_text=(
+        "P={parameters:.3g}, T={tokens:.3g}, {devices} devices of {peak:.4g} FLOP/s, utilization "
+        "{utilization}"
+    ),
     mistakes=[
         Mistake(
             "device-days",
@@ -725,7 +792,8 @@ DAYS = Exercise(
         ),
         Mistake(
             "peak-assumed",
-            "You assumed the peak rate; at utilization {utilization} the devices reach only that share of it.",
+            "You assumed the peak rate; at utilization {utilization} the devices reach only that share "
+            "of it.",
             Edit("devices * utilization * peak", "devices * peak"),
             see="04-days",
         ),
@@ -735,15 +803,27 @@ DAYS = Exercise(
             Edit("devices * utilization * peak", "devices / utilization * peak"),
             see="04-days",
         ),
-        Mistake("forward-only", "2·P·T is the forward pass alone; training takes 6·P·T.", Edit("6 *", "2 *"), see="04-training"),
+        Mistake(
+            "forward-only",
+            "2·P·T is the forward pass alone; training takes 6·P·T.",
+            Edit("6 *", "2 *"),
+            see="04-training",
+        ),
         Mistake(
             "with-recomputation",
             "8·P·T includes a second forward, which only a run that recomputes its activations pays.",
             Edit("6 *", "8 *"),
             see="04-recompute",
         ),
-        Mistake("seconds-for-days", "That is seconds; a day has 86,400 of them.", Edit(" / 86400", ""), see="04-days"),
-        Mistake("hours-for-days", "That is hours; you divided by 3,600.", Edit("86400", "3600"), see="04-days"),
+        Mistake(
+            "seconds-for-days",
+            "That is seconds; a day has 86,400 of them.",
+            Edit(" / 86400", ""),
+            see="04-days",
+        ),
+        Mistake(
+            "hours-for-days", "That is hours; you divided by 3,600.", Edit("86400", "3600"), see="04-days"
+        ),
     ],
     hints=[
         "Days are work divided by rate. What is the work, and what is the rate of all devices together?",
@@ -798,17 +878,21 @@ MULTIPLYING = Exercise(
         {"parameters": 200000000, "vocab_size": 30000, "hidden_size": 1024, "positions": 512, "tied": False},
     ],
     draw=draw_multiplying,
-    case_text="P={parameters}, vocabulary {vocab_size}, hidden {hidden_size}, positions {positions}, tied={tied}",
+    case_text=(
+        "P={parameters}, vocabulary {vocab_size}, hidden {hidden_size}, positions {positions}, tied={tied}"
+    ),
     mistakes=[
         Mistake(
             "lookups-counted",
-            "You counted every parameter. A token reads one row of a lookup table and multiplies nothing by it.",
+            "You counted every parameter. A token reads one row of a lookup table and multiplies nothing"
+            " by it.",
             Edit("parameters - lookups", "parameters"),
             see="04-embeddings",
         ),
         Mistake(
             "head-left-out",
-            "You left the output head out. It multiplies every token by vocab_size · hidden_size weights, also where it "
+            "You left the output head out. It multiplies every token by vocab_size · hidden_size "
+            "weights, also where it "
             "shares them with the embedding.",
             without_head,
             see="04-embeddings",
@@ -821,14 +905,16 @@ MULTIPLYING = Exercise(
         ),
         Mistake(
             "positions-counted",
-            "The table of learned positions is a lookup as well: {positions} × {hidden_size} weights that multiply nothing.",
+            "The table of learned positions is a lookup as well: {positions} × {hidden_size} weights "
+            "that multiply nothing.",
             Edit("lookups = positions * hidden_size", "lookups = 0"),
             see="04-embeddings",
         ),
     ],
     hints=[
         "For each table of weights ask: is a row of it copied, or is it multiplied by the token's vector?",
-        "Copied: the positions, and the input embedding. Multiplied: the head. What if the last two are one table?",
+        "Copied: the positions, and the input embedding. Multiplied: the head. What if the last two are "
+        "one table?",
         "Subtract positions · hidden_size, and vocab_size · hidden_size unless tied.",
     ],
 )
@@ -874,7 +960,9 @@ ATTENTION = Exercise(
         {"layers": 2, "heads": 5, "head_dim": 7, "sequence": 3, "sequences": 11, "causal": True},
     ],
     draw=draw_attention,
-    case_text="{layers} layers, {heads} heads of {head_dim}, {sequences} sequences of {sequence}, causal={causal}",
+    case_text=(
+        "{layers} layers, {heads} heads of {head_dim}, {sequences} sequences of {sequence}, causal={causal}"
+    ),
     mistakes=[
         Mistake(
             "causal-as-full",
@@ -890,7 +978,8 @@ ATTENTION = Exercise(
         ),
         Mistake(
             "exact-triangle",
-            "That is the exact triangle, s(s+1)/2 pairs. The convention asked for, and the one in print, is half of s².",
+            "That is the exact triangle, s(s+1)/2 pairs. The convention asked for, and the one in print,"
+            " is half of s².",
             exact_triangle,
             see="04-ex15-prompt",
         ),
@@ -927,7 +1016,8 @@ ATTENTION = Exercise(
     ],
     hints=[
         "How many (query, key) pairs has one sequence? What does one pair cost in one head?",
-        "A pair costs a dot product of length head_dim for the score and as much again for the value: 4·head_dim FLOPs. Then heads, layers, sequences, and three for the training step.",
+        "A pair costs a dot product of length head_dim for the score and as much again for the value: "
+        "4·head_dim FLOPs. Then heads, layers, sequences, and three for the training step.",
         "3 * 4 * head_dim * pairs * heads * layers * sequences, with pairs = s²/2 if causal, else s².",
     ],
 )
@@ -967,23 +1057,29 @@ DENSE_FAULTS = Exercise(
         {"num_hidden_layers": 3, "hidden_size": 5, "intermediate_size": 7, "vocab_size": 11},
     ],
     draw=draw_dense,
-    case_text="{num_hidden_layers} layers, hidden {hidden_size}, intermediate {intermediate_size}, vocabulary {vocab_size}",
+    case_text=(
+        "{num_hidden_layers} layers, hidden {hidden_size}, intermediate {intermediate_size}, vocabulary "
+        "{vocab_size}"
+    ),
     mistakes=[
         Mistake(
             "ffn-size-ignored",
-            "The feed-forward row still takes 4 · hidden_size; `intermediate_size` = {intermediate_size} is never used there.",
+            "The feed-forward row still takes 4 · hidden_size; `intermediate_size` = {intermediate_size}"
+            " is never used there.",
             Edit("* intermediate_size", "* 4 * hidden_size"),
             see="04-ex16-fault",
         ),
         Mistake(
             "head-forward-only",
-            "The head's row is still 2 · vocab_size · hidden_size, its forward; training takes three products.",
+            "The head's row is still 2 · vocab_size · hidden_size, its forward; training takes three "
+            "products.",
             Edit("head = 6 *", "head = 2 *"),
             see="04-three-products",
         ),
         Mistake(
             "unchanged",
-            "Both faults are still there: one row uses a size it should not, another counts one product where training takes three.",
+            "Both faults are still there: one row uses a size it should not, another counts one product "
+            "where training takes three.",
             [Edit("* intermediate_size", "* 4 * hidden_size"), Edit("head = 6 *", "head = 2 *")],
             see="04-ex16-fault",
         ),
@@ -997,7 +1093,8 @@ DENSE_FAULTS = Exercise(
     hints=[
         "Which of the function's arguments is never used?",
         "Compare the factors in front: 6 is a training step. Which row has another one?",
-        "The feed-forward row needs intermediate_size in place of 4 · hidden_size, and the head's row 6 in place of 2.",
+        "The feed-forward row needs intermediate_size in place of 4 · hidden_size, and the head's row 6 "
+        "in place of 2.",
     ],
 )
 
@@ -1037,17 +1134,22 @@ MOE_FAULT = Exercise(
         {"layers": 25, "hidden_size": 1024, "num_experts": 64, "experts_per_token": 6, "expert_interval": 4},
     ],
     draw=draw_moe,
-    case_text="{layers} layers, hidden {hidden_size}, {experts_per_token} of {num_experts} experts, every {expert_interval} layers",
+    case_text=(
+        "{layers} layers, hidden {hidden_size}, {experts_per_token} of {num_experts} experts, every "
+        "{expert_interval} layers"
+    ),
     mistakes=[
         Mistake(
             "dense-count",
-            "That is the dense model. In an expert layer a token passes through {experts_per_token} feed-forward blocks.",
+            "That is the dense model. In an expert layer a token passes through {experts_per_token} "
+            "feed-forward blocks.",
             Edit(" * experts_per_token)", ")"),
             see="04-moe",
         ),
         Mistake(
             "all-experts",
-            "You counted all {num_experts} experts. A token multiplies the weights of {experts_per_token} of them; the others "
+            "You counted all {num_experts} experts. A token multiplies the weights of "
+            "{experts_per_token} of them; the others "
             "take storage, not arithmetic.",
             Edit("moe_layers * experts_per_token", "moe_layers * num_experts"),
             see="04-moe",
@@ -1061,7 +1163,10 @@ MOE_FAULT = Exercise(
         Mistake(
             "layers-swapped",
             "One layer in {expert_interval} has experts; you gave experts to all the others instead.",
-            Edit("dense_layers + moe_layers * experts_per_token", "moe_layers + dense_layers * experts_per_token"),
+            Edit(
+                "dense_layers + moe_layers * experts_per_token",
+                "moe_layers + dense_layers * experts_per_token",
+            ),
             see="04-ex17-prompt",
         ),
         Mistake(
@@ -1073,7 +1178,8 @@ MOE_FAULT = Exercise(
     ],
     hints=[
         "How many feed-forward blocks does a token pass through in an expert layer, and how many in another?",
-        "layers // expert_interval layers have experts; a token meets experts_per_token of them there, one block elsewhere.",
+        "layers // expert_interval layers have experts; a token meets experts_per_token of them there, "
+        "one block elsewhere.",
         "6 · 8 · hidden_size² for each block, times (dense layers + expert layers · experts_per_token).",
     ],
 )
@@ -1090,14 +1196,18 @@ LONGER = Exercise(
     answer="b",
     options={
         "a": "None: P and T are the same, so 6·P·T is.",
-        "b": "Arithmetic: a token's dot products grow with the context, from a seventh of 6·P·T to more than twice it.",
+        "b": (
+            "Arithmetic: a token's dot products grow with the context, from a seventh of 6·P·T to more than "
+            "twice it."
+        ),
         "c": "Arithmetic: 6·P·T itself grows sixteenfold, since every sequence has sixteen times the tokens.",
         "d": "Storage of the weights: a longer context needs a larger model.",
     },
     mistakes=[
         Mistake(
             "six-pt-is-all",
-            "6·P·T counts products with weights. Queries times keys are products of activations with activations.",
+            "6·P·T counts products with weights. Queries times keys are products of activations with "
+            "activations.",
             "a",
             see="04-attention",
         ),
@@ -1107,7 +1217,12 @@ LONGER = Exercise(
             "c",
             see="04-attention",
         ),
-        Mistake("weights-grow", "No weight matrix of this model has the context in its shape.", "d", see="04-attention"),
+        Mistake(
+            "weights-grow",
+            "No weight matrix of this model has the context in its shape.",
+            "d",
+            see="04-attention",
+        ),
     ],
     hints=[
         "Which products in a Transformer hold no weight?",
