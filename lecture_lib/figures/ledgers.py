@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from lecture_lib.figures.show import Drawing
 from lecture_lib.figures.style import BLACK, GREY, HATCHES, ORANGE, PALE, PURPLE, SKY, YELLOW, course_style
 from lecture_lib.quantity import LectureError, Ledger
 
 _FILLS = (SKY, ORANGE, PALE, YELLOW, PURPLE, "white")  # light enough for black words on them
-_NARROWEST = 0.045  # of the longest bar: below it a part gets no words of its own
+_NUMBERED = 0.045  # of the longest bar: a part from this length on holds its number,
+_NAMED = 0.09  # and from this on its name
 
 
 def ledger_bars(ledgers: Mapping[str, Ledger], unit: str, title: str) -> Drawing:
@@ -28,7 +30,7 @@ def ledger_bars(ledgers: Mapping[str, Ledger], unit: str, title: str) -> Drawing
     totals = {name: float(ledger.total.to(unit).value) for name, ledger in ledgers.items()}
     longest = max(totals.values())
     with course_style():
-        figure = Figure(figsize=(11.0, 1.9 + 1.25 * len(ledgers)))
+        figure = Figure(figsize=(11.0, 2.1 + 1.25 * len(ledgers)))
         axes = figure.add_subplot()
         for place, (name, ledger) in enumerate(ledgers.items()):
             start = 0.0
@@ -45,8 +47,8 @@ def ledger_bars(ledgers: Mapping[str, Ledger], unit: str, title: str) -> Drawing
                     edgecolor=BLACK,
                     linewidth=1.2,
                 )
-                if length > _NARROWEST * longest:
-                    words = row.partition(",")[0].replace(" ", "\n") if length > 0.09 * longest else ""
+                if length > _NUMBERED * longest:
+                    words = row.partition(",")[0].replace(" ", "\n") if length > _NAMED * longest else ""
                     axes.text(
                         start + length / 2,
                         place,
@@ -67,6 +69,16 @@ def ledger_bars(ledgers: Mapping[str, Ledger], unit: str, title: str) -> Drawing
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_color(GREY)
         axes.set_title(title)
+        if any(
+            float(q.to(unit).value) <= _NAMED * longest
+            for ledger in ledgers.values()
+            for q in ledger.values()
+        ):
+            keys = [
+                Patch(facecolor=_FILLS[style], hatch=HATCHES[style], edgecolor=BLACK, label=row)
+                for style, row in enumerate(rows)
+            ]
+            figure.legend(handles=keys, loc="outside lower center", ncols=len(rows), handleheight=1.4)
     told = "; ".join(
         f"{name}, {totals[name]:,.4g} {unit}: "
         + ", ".join(f"{row} {float(amount.to(unit).value):,.4g}" for row, amount in ledger.items())

@@ -127,7 +127,7 @@ def compare(
     names = [thing.name for thing in (predicted, measured) if thing is not None and thing.name]
     label = "total" if rows else next(iter(names), "value")
     name = next(iter(names), "") if rows else ""
-    both = isinstance(predicted, Ledger) and isinstance(measured, Ledger)
+    both = measured is None or (isinstance(predicted, Ledger) and isinstance(measured, Ledger))
     return Comparison([*rows, Row(label, whole_predicted, whole_measured)], name, both, guess)
 
 

@@ -179,7 +179,6 @@ LARGEST_MODEL = Exercise(
     difficulty="steady",
     points=2,
     minutes=3,
-    unit="parameter",
     answer=largest_model,
     cases=[
         {"memory_gb": 80, "bytes_per_parameter": 12},

@@ -725,6 +725,54 @@ RESERVED_BYTES = Exercise(
 
 # -- 1.9
 
+WHICH_DEVICE = Exercise(
+    id="1.9",
+    title="What is where",
+    notebook="01_tensors",
+    kind="choice",
+    level="stretch",
+    difficulty="warm-up",
+    points=1,
+    minutes=1,
+    answer="c",
+    options={
+        "a": "It runs, and `y` is on the GPU.",
+        "b": "An error: the model is still on the CPU.",
+        "c": "An error: `x` is still on the CPU.",
+        "d": "It runs, and `y` is on the CPU: torch moves what is in the wrong place.",
+    },
+    mistakes=[
+        Mistake(
+            "tensor-moved-in-place",
+            "`x.to(device)` returns a copy on the GPU, and this line throws it away: `x` has not moved. "
+            "Write `x = x.to(device)`.",
+            "a",
+            see="01-place-run",
+        ),
+        Mistake(
+            "module-not-moved",
+            "A module is different from a tensor: `model.to(device)` moves its parameters in place. Look "
+            "at the line below it.",
+            "b",
+            see="01-place-claim",
+        ),
+        Mistake(
+            "moved-by-itself",
+            "torch moves nothing by itself, but for a CPU tensor without axes. Operands in two places are "
+            "an error.",
+            "d",
+            see="01-place-words",
+        ),
+    ],
+    hints=[
+        "Which of the two `.to(device)` calls changes the thing that it is called on?",
+        "A module moves its parameters; a tensor returns a copy.",
+        "The copy of `x` is not kept, so `model(x)` gets a CPU tensor.",
+    ],
+)
+
+# -- 1.10
+
 
 def copy_seconds(parameters, bits, bandwidth_gb):
     return parameters * bits / 8 / (bandwidth_gb * 10**9)
@@ -739,7 +787,7 @@ def draw_copy(rng):
 
 
 COPY_SECONDS = Exercise(
-    id="1.9",
+    id="1.10",
     title="Seconds on the link",
     notebook="01_tensors",
     kind="function",
@@ -807,7 +855,7 @@ COPY_SECONDS = Exercise(
     ],
 )
 
-# -- 1.10
+# -- 1.11
 
 
 def step_bytes(rows, widths):
@@ -825,7 +873,7 @@ def draw_network(rng):
 
 
 STEP_BYTES = Exercise(
-    id="1.10",
+    id="1.11",
     title="Every tensor of a training step",
     notebook="01_tensors",
     kind="function",
@@ -906,10 +954,10 @@ STEP_BYTES = Exercise(
     ],
 )
 
-# -- 1.11
+# -- 1.12
 
 WHICH_BUDGET = Exercise(
-    id="1.11",
+    id="1.12",
     title="Which budget changed, and why",
     notebook="01_tensors",
     kind="choice",
@@ -965,6 +1013,7 @@ EXERCISES = [
     LAST_STATES,
     ALLOCATED_BYTES,
     RESERVED_BYTES,
+    WHICH_DEVICE,
     COPY_SECONDS,
     STEP_BYTES,
     WHICH_BUDGET,
