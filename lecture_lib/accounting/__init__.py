@@ -1,6 +1,7 @@
 """Predicts a training step's three ledgers: storage, arithmetic, data movement. No torch.
 
 dtypes       number formats by name, and their bits
+formats      values to codes and back, spacing, range; blocks that share a scale
 tensors      elements and bytes of a tensor, and what a view spans
 allocator    the CUDA caching allocator's rules, without a GPU
 contraction  FLOPs, bytes and intensity of a pattern with named axes
@@ -17,6 +18,7 @@ from lecture_lib.accounting import (
     contraction,
     dtypes,
     flops,
+    formats,
     hardware,
     models,
     operators,
@@ -34,6 +36,7 @@ __all__ = [
     "contraction",
     "dtypes",
     "flops",
+    "formats",
     "hardware",
     "models",
     "operators",

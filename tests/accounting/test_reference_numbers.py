@@ -16,7 +16,17 @@ from typing import Any
 
 import pytest
 
-from lecture_lib.accounting import allocator, dtypes, flops, models, operators, roofline, tensors, utilization
+from lecture_lib.accounting import (
+    allocator,
+    dtypes,
+    flops,
+    formats,
+    models,
+    operators,
+    roofline,
+    tensors,
+    utilization,
+)
 from lecture_lib.accounting.contraction import contraction
 from lecture_lib.accounting.hardware import device, stated_peak
 from lecture_lib.accounting.models import ModelConfig
@@ -232,6 +242,18 @@ def scaled_bits(i: Inputs) -> float:
     return float(dtypes.BlockFormat("as in the row", element, i["block"], scale).bits)
 
 
+def format_figure(name: str, i: Inputs) -> Quantity:
+    """fmt.<format>.<figure> of a row's id; E8M0's smallest value is a normal one."""
+    _, fmt, figure = name.split(".")
+    return {
+        "max": formats.largest,
+        "min-normal": formats.smallest_normal,
+        "min-subnormal": formats.smallest_subnormal,
+        "min": formats.smallest_normal,
+        "nan-codes": formats.nan_codes,
+    }[figure](fmt)
+
+
 def square_product(i: Inputs) -> float:
     n = i["n"]
     c = contraction("row d_in, d_in d_out -> row d_out", dtype="bf16", row=n, d_in=n, d_out=n)
@@ -384,6 +406,8 @@ BY_ID: dict[str, Compute] = {
     "tensor.gpt3-ffn": lambda i: tensors.tensor_bytes(i["shape"], i["dtype"]),
     "tensor.rowview-storage": lambda i: tensors.tensor_bytes((1024, 1024), "float32"),
     "alloc.unsplit-remainder": first_block,
+    **{name: partial(format_figure, name) for name, row in ROWS.items() if row["topic"] == "number format"},
+    "scale.nvfp4-global": lambda i: formats.nvfp4_encode_scale(i["amax"]),
     "bits.mxfp6": lambda i: float(dtypes.bits("mxfp6")),
     "bits.mxfp4": lambda i: float(dtypes.bits("mxfp4")),
     "bits.dsv3-fp8-128x128": scaled_bits,
@@ -435,7 +459,6 @@ BY_ID: dict[str, Compute] = {
 
 # What each row waits for -> topics of which every row waits, and single rows.
 WAITING_TOPICS = {
-    "formats decoded": {"number format"},
     "training memory": {"model-state memory", "memory ledger", "gradient accumulation"},
     "activation memory": {
         "activation memory",
@@ -445,7 +468,6 @@ WAITING_TOPICS = {
     },
 }
 WAITING_ROWS = {
-    "formats decoded": {"scale.nvfp4-global"},
     "training memory": {"trap.cookbook.zero1-grads"},
     "activation memory": {
         "act.selective-overhead-published.gpt3",
