@@ -452,6 +452,18 @@ BACKWARD = Exercise(
             see="04-backward-derivation",
         ),
         Mistake(
+            "weight-mean",
+            "Your dW is the mean over the rows of X; it is their sum, as your db is.",
+            Edit("X.T @ D", "X.T @ D / len(X)"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "bias-mean",
+            "Your db is the mean over the rows of X; it is their sum, as your dW is.",
+            Edit("D.sum(0)", "D.mean(0)"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
             "bias-over-outputs",
             "db has one entry for each output, and sums over the rows; you summed over the outputs.",
             Edit("D.sum(0)", "D.sum(1)"),
