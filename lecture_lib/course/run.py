@@ -28,10 +28,8 @@ from nbformat import NotebookNode
 
 from lecture_lib.course import notebook_files as files
 from lecture_lib.course.execute import Job
+from lecture_lib.exercises.checking import MIME as CHECK_MIME
 from lecture_lib.quantity import LectureError
-
-CHECK_MIME = "application/vnd.three-budgets.check+json"
-"""Under this type a check's output carries {"exercise", "outcome"} for programs that read it."""
 
 CELL_LIMIT = 300.0
 NOTEBOOK_LIMIT = 1200.0

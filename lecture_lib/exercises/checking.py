@@ -106,7 +106,7 @@ def _wrapped(sentence: str) -> str:
 
 
 def _case_lines(result: CaseResult) -> str:
-    mark = "right" if result.right else "wrong"
+    mark = "right" if result.right else "wrong" if result.ran else "-----"
     got = f"{result.got}" if result.right else f"{result.got}, wanted {result.wanted}"
     return textwrap.fill(
         f"{mark}  {result.case}: {got}",
@@ -123,7 +123,7 @@ def _case_table(results: Sequence[CaseResult]) -> str:
     rows = "".join(
         f'<tr><th scope="row" style="text-align:left;font-weight:normal">{html.escape(r.case)}</th>'
         f"<td{left}>{html.escape(r.got)}</td><td{left}>{html.escape(r.wanted)}</td>"
-        f"<td{left}>{'✓ right' if r.right else '✗ wrong'}</td></tr>"
+        f"<td{left}>{'✓ right' if r.right else '✗ wrong' if r.ran else '○ not run'}</td></tr>"
         for r in results
     )
     right = sum(r.right for r in results)
@@ -257,7 +257,8 @@ class Progress:
                 lines.append(notebook)
                 last = notebook
             title = textwrap.shorten(name, 42, placeholder=" …")
-            lines.append(f"  {state:<7} {title:<43} {points:>2} points {minutes:>3} min")
+            unit = "point " if points == 1 else "points"
+            lines.append(f"  {state:<7} {title:<43} {points:>2} {unit} {minutes:>3} min")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

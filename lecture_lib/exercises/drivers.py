@@ -88,7 +88,7 @@ def small_mlp(widths: Sequence[int], seed: int) -> Any:
     rng = numpy.random.default_rng(seed)
     layers: list[torch.nn.Module] = []
     for d_in, d_out in zip(widths[:-1], widths[1:], strict=True):
-        linear = torch.nn.Linear(d_in, d_out, dtype=torch.float32)
+        linear = torch.nn.Linear(d_in, d_out, device="cpu", dtype=torch.float32)
         with torch.no_grad():
             linear.weight.copy_(torch.from_numpy(rng.uniform(-1, 1, (d_out, d_in)).astype("float32")))
             linear.bias.copy_(torch.from_numpy(rng.uniform(-1, 1, d_out).astype("float32")))

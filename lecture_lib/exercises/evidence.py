@@ -14,6 +14,7 @@ import functools
 import inspect
 import io
 import linecache
+import re
 import signal
 import sys
 import threading
@@ -184,8 +185,10 @@ def _fresh(value: Any) -> Any:
 
         dtype = getattr(torch, value.dtype)
         if value.dtype.startswith("float8"):
-            return torch.tensor(value.values, dtype=torch.float32).to(dtype).reshape(value.shape)
-        return torch.tensor(value.values, dtype=dtype).reshape(value.shape)
+            return (
+                torch.tensor(value.values, dtype=torch.float32, device="cpu").to(dtype).reshape(value.shape)
+            )
+        return torch.tensor(value.values, dtype=dtype, device="cpu").reshape(value.shape)
     if type(value) is dict:
         if set(value) == {"array", "dtype"}:
             from lecture_lib.exercises.encoding import decode
@@ -285,7 +288,7 @@ def _file_of(answer: Any) -> str:
 
 
 def _is_cell(filename: str) -> bool:
-    return "ipykernel_" in filename or filename.startswith("<ipython-input")
+    return "ipykernel_" in filename or filename.startswith(("<ipython-input", "<cell "))
 
 
 def _describe(error: BaseException, trace: TracebackType | None, own: str) -> Error:
@@ -307,8 +310,11 @@ def _describe(error: BaseException, trace: TracebackType | None, own: str) -> Er
     return Error(_clean(type_name(error), 80), _clean(message, 500), line, _clean(source, 200))
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")  # another one every time
+
+
 def _clean(text: str, limit: int) -> str:
-    text = str.__str__(text)
+    text = _ADDRESS.sub("", str.__str__(text))
     text = text if len(text) <= limit else text[:limit] + " …"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

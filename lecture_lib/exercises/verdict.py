@@ -42,6 +42,7 @@ class CaseResult:
     wanted: str
     right: bool
     note: str = ""
+    ran: bool = True
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,7 @@ def judge(exercise: Definition, evidence: Evidence) -> Verdict:
     ]
     right = [difference is None for difference in differences]
     results = tuple(
-        CaseResult(
-            case=case_text(exercise, case),
-            got=_got_text(row, value, evidence.time_limit),
-            wanted=show(case.wanted, exercise.unit),
-            right=difference is None,
-            note=difference.words if difference is not None else "",
-        )
-        for row, value, case, difference in zip(
-            evidence.rows, values, exercise.cases, differences, strict=True
-        )
+        _result(exercise, evidence, i, values[i], difference) for i, difference in enumerate(differences)
     )
     share = Fraction(sum(right), len(right))
     asides = _asides(exercise, evidence)
@@ -127,6 +119,17 @@ def judge(exercise: Definition, evidence: Evidence) -> Verdict:
     headline = "Unit missing" if slugs == ("unit-missing",) else "Wrong"
     sentences = tuple(_unnamed_words(exercise, values, differences, right))
     return Verdict(exercise.id, "wrong", headline, (*sentences, *asides), results, slugs, share=share)
+
+
+def _result(
+    exercise: Definition, evidence: Evidence, i: int, value: Any, difference: _Difference | None
+) -> CaseResult:
+    row, case = evidence.rows[i], exercise.cases[i]
+    note = difference.words if difference is not None else ""
+    got, wanted = _got_text(row, value, evidence.time_limit), show(case.wanted, exercise.unit)
+    if note and got == show(case.wanted):  # they look the same in as many digits as are shown
+        got = f"{got} ({note})"
+    return CaseResult(case_text(exercise, case), got, wanted, difference is None, note, row.ran)
 
 
 def _value(row: Row) -> Any:
@@ -482,7 +485,8 @@ def _message(exercise: Definition, mistake: KnownMistake, values: Sequence[Any])
 
 
 def _blank_words(exercise: Definition) -> str:
-    if exercise.kind in ("function", "driver"):
+    typed = exercise.answer_name.startswith("answer_")  # a value, or the text that a driver takes
+    if exercise.kind in ("function", "driver") and not typed:
         return f"Write the body of {exercise.answer_name}, run its cell, then run this one again."
     unit = f", in {exercise.unit}," if exercise.unit else ""
     name = exercise.answer_name
@@ -647,10 +651,16 @@ def _asides(exercise: Definition, evidence: Evidence) -> Iterator[str]:
 
 
 def case_text(exercise: Definition, case: Case) -> str:
-    """How a case reads: the exercise's own form, or "M=3, d_in=5"."""
+    """How a case reads: the exercise's own form, or "M=3, d_in=5, X float32 (2, 3)"."""
     if exercise.case_text:
         return exercise.case_text.format_map({name: _Shown(value) for name, value in case.inputs.items()})
-    return ", ".join(f"{name}={show(value)}" for name, value in case.inputs.items()) or "your answer"
+    return ", ".join(_named(name, value) for name, value in case.inputs.items()) or "your answer"
+
+
+def _named(name: str, value: Any) -> str:
+    return (
+        f"{name} {value.dtype} {_shape(value.shape)}" if isinstance(value, Array) else f"{name}={show(value)}"
+    )
 
 
 def _got_text(row: Row, value: Any, time_limit: float) -> str:
@@ -675,6 +685,8 @@ class _Shown:
                 return format(self.value, spec)
             except (ValueError, TypeError, OverflowError):  # what came is no number
                 pass
+        if isinstance(self.value, str):
+            return self.value[:200]
         return _shown_value(self.value, self.unit)
 
 

@@ -60,6 +60,13 @@ def test_arrays_come_as_fresh_tensors() -> None:
 
     found = rows(f, [spec, spec])
     assert [row.changed for row in found] == [("X",), ("X",)] and spec["X"]["array"] == [[1, 2]]
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    try:
+        assert rows(f, [spec])[0].error is None, "whatever a notebook has set before"
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
     assert rows(lambda X: X.T, [spec])[0].value["array"]["shape"] == [2, 1], "a view is an answer"
 
 
@@ -124,6 +131,7 @@ class _Base(BaseException):
         (GeneratorExit(), "GeneratorExit", ""),
         (ValueError("x" * 10**6), "ValueError", "…"),
         (ValueError("\ud800"), "ValueError", "\\ud800"),
+        (ValueError("<function f at 0x7f0123456789> fails"), "ValueError", "<function f> fails"),
     ],
 )
 def test_whatever_is_raised_is_reported(raised: BaseException, type_: str, words: str) -> None:

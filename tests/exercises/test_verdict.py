@@ -195,6 +195,16 @@ def test_a_float_that_lost_its_last_digits() -> None:
     assert found.outcome == "wrong" and "stay with whole numbers" in said(found)
 
 
+def test_values_that_look_the_same_say_what_differs() -> None:
+    exercise = toys.function_exercise(answer=_third, mistakes=[], draw=None)
+    found = toys.judged(exercise, lambda M, d_in, d_out: M / 3 * (1 + 1e-11))
+    assert "(close, but not exact)" in found.results[0].got
+
+
+def _third(M, d_in, d_out):
+    return M / 3
+
+
 # -- not attempted, error, misuse
 
 
@@ -323,6 +333,25 @@ def test_three_digits_are_counted_in_the_students_unit(wanted: str, right: str, 
     exercise = toys.quantity_exercise(answer=wanted, unit="s" if "s" in right else "B", mistakes=[])
     assert toys.judged(exercise, right).outcome == "passed"
     assert toys.judged(exercise, wrong).outcome == "wrong"
+
+
+def test_how_cases_read() -> None:
+    exercise = toys.function_exercise(case_text="{M:>3} rows of {d_in}")
+    assert toys.judged(exercise, toys.linear_flops).results[0].case == "  3 rows of 5"
+    assert toys.judged(toys.tensor_exercise(), lambda X: X).results[1].case == "X bfloat16 (2, 2)"
+    named = toys.function_exercise(
+        answer=_named,
+        mistakes=[],
+        draw=None,
+        cases=[{"name": "fp32"}, {"name": "bf16"}],
+        case_text="{name}",
+        unit=None,
+    )
+    assert toys.judged(named, lambda name: "x").results[0].case == "fp32", "text stands without quotes"
+
+
+def _named(name):
+    return name.upper()
 
 
 def test_a_plain_value() -> None:
