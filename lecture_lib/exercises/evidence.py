@@ -399,9 +399,9 @@ def _limited_by_alarm(work: Callable[[], Row], seconds: float) -> Row | None:
 
     tracing = sys.gettrace()
     before = signal.signal(signal.SIGALRM, ring)
-    row = None
+    row, start, other = None, time.monotonic(), (0.0, 0.0)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.0001)
+        other = signal.setitimer(signal.ITIMER_REAL, seconds, 0.0001)
         row = work()
     except _TimeUp:
         pass
@@ -409,6 +409,8 @@ def _limited_by_alarm(work: Callable[[], Row], seconds: float) -> Row | None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.settrace(tracing)
         signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
+        if other[0]:  # somebody else's alarm was waiting: it goes on
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, other[0] - time.monotonic() + start), other[1])
     return None if late else row
 
 

@@ -269,8 +269,6 @@ def test_the_time_limit_ends_it(endless: Any) -> None:
     assert time.monotonic() - start < 4
     assert found[0].timed_out and not found[1].ran, "later cases are not waited for"
     assert signal.getsignal(signal.SIGINT) is before
-    if hasattr(signal, "setitimer"):
-        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert rows(lambda x: x)[0].value == 2, "and the next one runs"
 
 
@@ -292,6 +290,22 @@ def test_a_value_in_another_thread() -> None:
     thread.start()
     thread.join(10)
     assert [row.value for row in found] == [2, 5]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no alarm on this system")
+def test_an_alarm_that_was_set_goes_on() -> None:
+    before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    waiting = signal.setitimer(signal.ITIMER_REAL, 100.0)
+    try:
+        rows(_spins, time_limit=0.3)
+        assert 90 < signal.getitimer(signal.ITIMER_REAL)[0] < 99.8
+        assert signal.getsignal(signal.SIGALRM) is signal.SIG_IGN
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        rows(_spins, time_limit=0.1)
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *waiting)
 
 
 def test_a_trace_that_was_set_is_set_again() -> None:
