@@ -134,6 +134,10 @@ def _locked(file: Path) -> Iterator[None]:
                     lock.unlink()
                 give_up = time.monotonic() + _LOCK_WAIT
             time.sleep(0.005)
+        except PermissionError:  # on Windows also for a lock that is just being removed
+            if os.name != "nt" or time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
     try:
         yield
     finally:

@@ -152,6 +152,7 @@ def test_an_interrupt_by_the_user_passes_through() -> None:
         evidence._limited_in_thread(lambda: f(1), 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:careful")
 def test_output_is_kept_short_and_standard_streams_come_back() -> None:
     out, err = sys.stdout, sys.stderr
 
@@ -266,7 +267,7 @@ def test_the_time_limit_ends_it(endless: Any) -> None:
     before = signal.getsignal(signal.SIGINT)
     start = time.monotonic()
     found = rows(endless, time_limit=0.3)
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 10
     assert found[0].timed_out and not found[1].ran, "later cases are not waited for"
     assert signal.getsignal(signal.SIGINT) is before
     assert rows(lambda x: x)[0].value == 2, "and the next one runs"
@@ -279,8 +280,8 @@ def test_the_time_limit_outside_the_main_thread(endless: Any) -> None:
     start = time.monotonic()
     thread = threading.Thread(target=lambda: found.extend(rows(endless, time_limit=0.3)))
     thread.start()
-    thread.join(10)
-    assert not thread.is_alive() and time.monotonic() - start < 5
+    thread.join(20)
+    assert not thread.is_alive() and time.monotonic() - start < 20
     assert found[0].timed_out and not found[1].ran
 
 
