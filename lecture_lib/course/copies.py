@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -59,18 +60,18 @@ def refresh(upstream: Path, work: Path) -> list[str]:
         fresh = files.without_outputs(files.read(source).node)
         now, copy = digests(fresh), work / source.name
         base = manifest.get(source.name)
+        if base is not None and list(base.items()) == list(now.items()) and copy.is_file():
+            continue
         if not copy.is_file():
             files.write(fresh, copy)
             manifest[source.name] = now
-            continue
-        if base == now:
             continue
         try:
             mine = digests(files.read(copy).node)
         except LectureError as error:
             said.append(f"{source.name}: your copy is left as it is, though {error}")
             continue
-        if mine == now or base is None:
+        if list(mine.items()) == list(now.items()) or base is None:
             # Without a record nothing tells the student's changes from the course's: the copy stays.
             manifest[source.name] = now
         elif list(mine.items()) == list(base.items()):
@@ -137,6 +138,8 @@ def lecture_lab(browser: bool) -> int:
     first = files.numbered(work)[0].name
     command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={work}"]
     command += [f"--LabApp.default_url=/lab/tree/{first}", *([] if browser else ["--no-browser"])]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container; JupyterLab would refuse
+        command += ["--allow-root"]
     print(f"Your working copies are in {work}. JupyterLab starts; Ctrl-C here ends it.", flush=True)
     # JupyterLab gets the Ctrl-C too and asks whether it is meant; this process waits for its answer.
     before = signal.signal(signal.SIGINT, lambda *_: None)

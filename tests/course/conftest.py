@@ -13,7 +13,7 @@ KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python
 
 
 def _write(path: Path, *sources: str, kernelspec: object = KERNELSPEC) -> Path:
-    """A notebook of code cells with the ids c1, c2, …; a source that begins with "#md " is a markdown cell."""
+    """A notebook of code cells with the ids c1, c2, …; a source that begins with "#md " is markdown."""
     cells = []
     for number, source in enumerate(sources, start=1):
         made = new_markdown_cell(source[4:]) if source.startswith("#md ") else new_code_cell(source)

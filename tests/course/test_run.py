@@ -43,9 +43,7 @@ NOTEBOOKS: dict[str, tuple[str, ...]] = {
         "for _ in range(9):\n    display(HTML('y' * 500_000))",
     ),
     "loops": ("while True:\n    pass",),
-    "deaf": (
-        "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass",
-    ),
+    "deaf": ("import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass",),
     "slow": ("import time", *["time.sleep(1)"] * 30),
     "subprocesses": (
         "import subprocess, sys",
@@ -189,7 +187,7 @@ def test_time_limits_of_cell_and_notebook(ran) -> None:
     results = ran[0]
     assert results["loops"].seconds < 15
     assert "no end within 4 s" in results["loops"].failure.error
-    assert "while True" in results["loops"].failure.traceback  # interrupted, so that one sees where it hung
+    assert "KeyboardInterrupt" in results["loops"].failure.traceback  # interrupted: one sees where it hung
     assert "no end within 4 s" in results["deaf"].failure.error  # does not listen: killed
     assert results["slow"].cells[0] > 3
     assert results["slow"].failure.id == f"c{results['slow'].cells[0]}"
