@@ -115,9 +115,10 @@ def python_minor() -> "int | None":
 def fingerprint(minor: int) -> str:
     """What an installation follows from: when this changes, it is out of date."""
     digest = hashlib.sha256()
-    for path in (LOCK, PROJECT):
-        # git may write CRLF on Windows; the same text is the same installation.
-        digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    # git may write CRLF on Windows; read as text, that is the same. What follows the first [tool....] of
+    # pyproject.toml configures linters and the like, and installs nothing.
+    digest.update(LOCK.read_text(encoding="utf-8").encode() + b"\0")
+    digest.update(PROJECT.read_text(encoding="utf-8").partition("\n[tool.")[0].encode() + b"\0")
     digest.update(("%s 3.%d" % (EXTRAS, minor)).encode())
     return digest.hexdigest()
 

@@ -190,6 +190,12 @@ def test_condas_environment_is_the_same_set() -> None:
     assert through_pip == ["--constraint requirements.lock", f"--editable .[{extras[1]}]"]
 
 
+def test_what_start_py_takes_for_the_packages_wanted_holds_them_all() -> None:
+    # It reads pyproject.toml up to the first [tool....]: an old Python has no tomllib.
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.")[0]
+    assert tomllib.loads(text)["project"] == _project()
+
+
 def test_start_py_and_the_project_ask_for_the_same_pythons() -> None:
     start = (ROOT / "start.py").read_text(encoding="utf-8")
     assert _project()["requires-python"] == ">=3.11,<3.15"

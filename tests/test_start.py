@@ -325,6 +325,16 @@ def test_a_moved_folder_gets_a_new_environment(project: Project, tmp_path: Path)
     assert str(project.root) not in next(moved.site.glob("_here.pth")).read_text()
 
 
+def test_only_what_is_installed_counts_as_a_change(project: Project) -> None:
+    settings = project.root / "pyproject.toml"
+    before = settings.read_text()
+    settings.write_text(before + "\n[tool.ruff]\nline-length = 110\n")
+    assert project.start("doctor").stdout.startswith("STARTED")
+    settings.write_text(before.replace("requires = []", 'requires = []\n# and another line'))
+    assert "the course asks for other packages" in project.start("doctor").stdout
+    settings.write_text(before)
+
+
 def test_an_environment_made_by_hand_is_kept(project: Project) -> None:
     _no_stamp(project)
     (project.site / "mine.py").touch()
