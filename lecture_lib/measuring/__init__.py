@@ -5,5 +5,6 @@ storage     bytes of tensors, modules and optimizers, each storage once
 autograd    what a forward pass keeps for its backward
 flops       FLOPs that really ran, with what could not be counted named
 timing      how long a callable takes, and how sure that is
+ceilings    what the device reaches: bandwidth, products, launches; kept once measured
 comparison  a prediction beside its measurement
 """
