@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lecture_lib.exercises.key import Exercise
 
 SETUP = "setup_cell.py.txt"
+PICTURE = "docs/three_budgets.svg"
 
 
 def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
@@ -47,6 +49,7 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
         stale += problems(path.stem, stamped[path], exercises.values())
         if check:
             stale += differences(path.stem, node, stamped[path])
+    stale += picture(check)
     if not check:
         stale += _store(stamped)
     elif not stale:  # what is stale in its sources need not be run to know it
@@ -61,11 +64,25 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
 # -- the exercises' public form
 
 
-def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str]:
-    """Writes `folder/NN_name.json` for every notebook of the key; with check, says what differs instead."""
+def public_forms(exercises: dict[str, Exercise]) -> dict[str, str]:
+    """The text of every file in `data/exercises/`, by name, with the headings that the mistakes send to."""
+    from lecture_lib.course.headless import notebooks_folder
     from lecture_lib.exercises.key import build_public
 
-    wanted = build_public(exercises)
+    places: dict[str, str] = {}
+    for path in files.numbered(notebooks_folder()):
+        heading = ""
+        for cell in files.read(path).node.cells:
+            if cell.cell_type == "markdown":
+                found = re.findall(r"^#{1,3} +(.+?) *$", cell.source, flags=re.MULTILINE)
+                heading = found[0] if found else heading
+            places[cell.id] = f"“{heading}” in {path.stem}"
+    return build_public(exercises, places)
+
+
+def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str]:
+    """Writes `folder/NN_name.json` for every notebook of the key; with check, says what differs instead."""
+    wanted = public_forms(exercises)
     stale = []
     for name, text in wanted.items():
         path = folder / name
@@ -86,6 +103,24 @@ def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str
                 path.unlink()
                 print(f"removed data/exercises/{path.name}: the key has none of it")
     return stale
+
+
+def picture(check: bool) -> list[str]:
+    """Writes the README's picture (in a clone that has one); with check, says whether it is stale."""
+    from lecture_lib.course.picture import svg
+
+    root = paths.project_root()
+    path = (root or Path()) / PICTURE
+    if root is None or not path.parent.is_dir():
+        return []
+    text = svg()
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return []
+    if check:
+        return [f"{PICTURE} is not as it is computed now; `lecture build` makes it"]
+    path.write_text(text, encoding="utf-8", newline="\n")
+    print(f"wrote {PICTURE}")
+    return []
 
 
 # -- what is stamped on a notebook
