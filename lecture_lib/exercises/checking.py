@@ -75,6 +75,8 @@ class CheckResult:
             result = self.verdict.results[0]
             if not result.right:
                 said = (*said, f"The value wanted is {result.wanted}.")
+        if self.verdict.see:
+            said = (*said, f"Look again at {' and '.join(self.verdict.see)}.")
         if self.outcome in ("wrong", "error") and self.exercise is not None and self.hints_left:
             which = "the first" if self.hints_left == len(self.exercise.hints) else "the next"
             said = (*said, f'hint("{self.exercise.id}") opens {which} hint.')

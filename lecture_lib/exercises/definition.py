@@ -33,8 +33,8 @@ class Case:
 
 @dataclass(frozen=True)
 class KnownMistake:
-    """A slip, the words that name it, and its decoded value on each case (`Raises` where it ends in an
-    error).
+    """A slip, the words that name it, where in the course to look again, and its decoded value on each case
+    (`Raises` where it ends in an error).
     """
 
     id: str

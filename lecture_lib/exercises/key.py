@@ -450,13 +450,17 @@ def public(exercise: Exercise, cases: Sequence[Inputs] | None = None) -> dict[st
     }
 
 
-def build_public(key: Mapping[str, Exercise]) -> dict[str, str]:
+def build_public(key: Mapping[str, Exercise], places: Mapping[str, str] | None = None) -> dict[str, str]:
     """The files of `data/exercises/`, by name ("04_flops.json"): one for each notebook, with its exercises
-    in order.
+    in order. `places` says how a student finds the cell that a mistake names in `see`.
     """
+    places = places or {}
     files: dict[str, list[dict[str, Any]]] = {}
     for exercise in key.values():
-        files.setdefault(f"{exercise.notebook}.json", []).append(public(exercise))
+        form = public(exercise)
+        for mistake in form["mistakes"]:
+            mistake["see"] = places.get(mistake["see"], mistake["see"])
+        files.setdefault(f"{exercise.notebook}.json", []).append(form)
     return {
         name: json.dumps({"exercises": content}, indent=1, ensure_ascii=False) + "\n"
         for name, content in sorted(files.items())

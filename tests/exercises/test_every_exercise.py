@@ -12,6 +12,7 @@ from typing import Any
 import mutants
 import pytest
 
+from lecture_lib.course.build import public_forms
 from lecture_lib.exercises import key
 from lecture_lib.exercises.definition import Definition, from_public
 from lecture_lib.exercises.encoding import encode
@@ -138,15 +139,13 @@ def test_a_known_mistake_has_something_to_say(exercise: Exercise, mistake: Mista
 def test_see_names_a_cell_of_the_notebook(exercise: Exercise) -> None:
     seen = {mistake.see for mistake in exercise.mistakes if mistake.see}
     if seen:
-        file = ROOT / "notebooks" / f"{exercise.notebook}.ipynb"
-        cells = {cell.get("id") for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]}
+        files = (ROOT / "notebooks").glob("*.ipynb")
+        cells = {cell.get("id") for f in files for cell in json.loads(f.read_text(encoding="utf-8"))["cells"]}
         assert seen <= cells, f"no such cells: {sorted(seen - cells)}"
 
 
-@every
+@pytest.mark.parametrize("exercise", _ids([e for e in KEY.values() if e.kind in ("function", "driver")]))
 def test_every_mutant_fails_or_is_listed_as_equivalent(exercise: Exercise) -> None:
-    if exercise.kind not in ("function", "driver"):
-        pytest.skip("a value has no mutants")
     if isinstance(exercise.answer, str):
         found = mutants.of_pattern(exercise.answer)
     else:
@@ -191,7 +190,7 @@ def _is_the_same_function(exercise: Exercise, answer: Any, mistake: Mistake) -> 
 
 def test_the_public_files_are_what_the_key_makes() -> None:
     folder = ROOT / "data" / "exercises"
-    made = key.build_public(KEY)
+    made = public_forms(KEY)
     stored = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.json")}
     assert sorted(stored) == sorted(made), "run `lecture build`"
     for name, text in made.items():
