@@ -6,6 +6,8 @@ tensors      elements and bytes of a tensor, and what a view spans
 allocator    the CUDA caching allocator's rules, without a GPU
 contraction  FLOPs, bytes and intensity of a pattern with named axes
 flops        linear layers, their backward products, networks, Transformers, training runs
+memory       model states by recipe, optimizer state by shape, ZeRO, the largest model
+kv_cache     what decoding keeps for each token
 models       configurations with Hugging Face's field names, and exact parameter counts
 hardware     peaks, memory, bandwidth and links of devices, with their sources
 roofline     time bound, ridge, attainable rate, rows to the ridge
@@ -20,6 +22,8 @@ from lecture_lib.accounting import (
     flops,
     formats,
     hardware,
+    kv_cache,
+    memory,
     models,
     operators,
     roofline,
@@ -38,6 +42,8 @@ __all__ = [
     "flops",
     "formats",
     "hardware",
+    "kv_cache",
+    "memory",
     "models",
     "operators",
     "roofline",

@@ -6,7 +6,7 @@ MLPs, biases, positions) is a field here. `load` reads `data/models.toml`, `from
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from os import PathLike
@@ -127,15 +127,15 @@ class ModelConfig:
         """Width of one head's values: v_head_dim where set, else head_dim."""
         return self.v_head_dim or self.head_dim
 
+    def has_experts(self, layer: int) -> bool:
+        """Whether that layer (from 0) has experts, and no dense MLP."""
+        sparse = layer >= self.first_k_dense_replace and (layer + 1) % self.decoder_sparse_step == 0
+        return bool(self.num_experts) and sparse
+
     @property
     def moe_layers(self) -> int:
         """How many layers have experts."""
-        if not self.num_experts:
-            return 0
-        return sum(
-            i >= self.first_k_dense_replace and (i + 1) % self.decoder_sparse_step == 0
-            for i in range(self.num_hidden_layers)
-        )
+        return sum(map(self.has_experts, range(self.num_hidden_layers)))
 
     @property
     def dense_layers(self) -> int:
@@ -240,6 +240,61 @@ def matmul_parameters(config: ModelConfig) -> Ledger:
     return _ledger(config, rows, "parameters in matrix products")
 
 
+def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of every parameter tensor that a gradient reaches, each expert's matrices apart.
+
+    They add up to `parameters`, less the corrections of DeepSeek-V3's router. A matrix is (d_out, d_in), as
+    in torch.
+    """
+    d, V = config.hidden_size, config.vocab_size
+    shapes: dict[str, tuple[int, ...]] = {"embed_tokens.weight": (V, d)}
+
+    def norm(name: str, width: int, bias: bool = False) -> None:
+        shapes[f"{name}.weight"] = (width,)
+        if bias:
+            shapes[f"{name}.bias"] = (width,)
+
+    def matrices(where: str, found: Mapping[str, tuple[int, int]], biased: Container[str] = ()) -> None:
+        for name, (d_in, d_out) in found.items():
+            shapes[f"{where}.{name}.weight"] = (d_out, d_in)
+            if name in biased:
+                shapes[f"{where}.{name}.bias"] = (d_out,)
+
+    def mlp(where: str, width: int) -> None:
+        found = mlp_matrices(config, width)
+        matrices(where, found, found if config.mlp_bias else ())
+
+    if config.positions == "learned":
+        shapes["embed_positions.weight"] = (config.max_position_embeddings, d)
+    if config.type_vocab_size:
+        shapes["embed_token_types.weight"] = (config.type_vocab_size, d)
+    for i in range(config.num_hidden_layers):
+        layer = f"layers.{i}"
+        matrices(f"{layer}.attention", attention_matrices(config), _biased(config))
+        for number in range(1, config.norms_per_layer + 1):
+            norm(f"{layer}.norm_{number}", d, config.norm_bias)
+        inner = {"q_norm": config.head_dim, "k_norm": config.head_dim} if config.qk_norm else {}
+        if config.kv_lora_rank is not None:
+            inner |= {"kv_a_norm": config.kv_lora_rank}
+            inner |= {"q_a_norm": config.q_lora_rank} if config.q_lora_rank is not None else {}
+        for name, width in inner.items():
+            norm(f"{layer}.attention.{name}", width)
+        if not config.has_experts(i):
+            mlp(f"{layer}.mlp", config.intermediate_size)
+            continue
+        shapes[f"{layer}.router.weight"] = (config.num_experts, d)
+        for expert in range(config.num_experts):
+            mlp(f"{layer}.experts.{expert}", config.moe_intermediate_size)
+        for expert in range(config.n_shared_experts):
+            mlp(f"{layer}.shared_experts.{expert}", config.moe_intermediate_size)
+    norm("norm", d, config.norm_bias)
+    if config.pooler:
+        shapes |= {"pooler.weight": (d, d), "pooler.bias": (d,)}
+    if not config.tie_word_embeddings:
+        shapes["head.weight"] = (V, d)
+    return shapes
+
+
 def _parameters(config: ModelConfig, experts: int, what: str) -> Ledger:
     d, L, V = config.hidden_size, config.num_hidden_layers, config.vocab_size
     learned = config.max_position_embeddings if config.positions == "learned" else 0
@@ -283,15 +338,19 @@ def _parameters(config: ModelConfig, experts: int, what: str) -> Ledger:
     return _ledger(config, rows, what)
 
 
-def _biases(config: ModelConfig, experts: int) -> Quantity:
-    outputs = {name: d_out for name, (_, d_out) in attention_matrices(config).items()}
-    per_attention = 0
+def _biased(config: ModelConfig) -> list[str]:
+    """The projections of attention that have a bias."""
+    names = list(attention_matrices(config))
     if config.attention_bias:
         # Of latent attention only what writes a latent, and the output, has one.
         without = () if config.kv_lora_rank is None else ("q_proj", "q_b_proj", "kv_b_proj")
-        per_attention = sum(width for name, width in outputs.items() if name not in without)
-    elif config.qkv_bias:
-        per_attention = sum(outputs.values()) - outputs["o_proj"]
+        return [name for name in names if name not in without]
+    return [name for name in names if name != "o_proj"] if config.qkv_bias else []
+
+
+def _biases(config: ModelConfig, experts: int) -> Quantity:
+    outputs = {name: d_out for name, (_, d_out) in attention_matrices(config).items()}
+    per_attention = sum(outputs[name] for name in _biased(config))
     dense, expert = (
         sum(d_out for _, d_out in mlp_matrices(config, width).values()) * config.mlp_bias
         for width in (config.intermediate_size, config.moe_intermediate_size)

@@ -21,6 +21,8 @@ from lecture_lib.accounting import (
     dtypes,
     flops,
     formats,
+    kv_cache,
+    memory,
     models,
     operators,
     roofline,
@@ -265,6 +267,80 @@ def vector_product(i: Inputs) -> float:
     return float(c.flops_exact / c.bytes)
 
 
+# -- model states and the KV cache
+
+MEGATRON = {
+    "fp16-fp16": memory.Recipe(parameters="fp16", gradients="fp16", main_gradients="fp32", master="fp32"),
+    "bf16-fp32grad": memory.RECIPES["bf16-master-fp32-gradients"],
+    "fp32": memory.RECIPES["fp32"],
+}
+RECIPE_OF = {
+    "ledger.7b.sgd-momentum-fp32": memory.Recipe(parameters="fp32", gradients="fp32", optimizer="momentum"),
+    "ledger.7b.adamw-bf16-weights-grads-fp32-moments": "lecture",
+    "ledger.7b.adamw-bf16-master": "bf16-master",
+    "ledger.7b.adamw-bf16-master-fp32grad": "bf16-master-fp32-gradients",
+    "ledger.7b.torch-autocast-fp32-weights": "autocast",
+    "ultrascale.1b.bf16": "bf16-master",
+    "ultrascale.7b.bf16": "bf16-master",
+    "ultrascale.1b.bf16-fp32grad": "bf16-master-both-gradients",
+    "ultrascale.7b.bf16-fp32grad": "bf16-master-both-gradients",
+    "ultrascale.70b.bf16-fp32grad": "bf16-master-both-gradients",
+}
+
+
+def states(recipe: str | memory.Recipe, i: Inputs) -> Quantity:
+    return memory.model_states(i["P"], recipe).total.to("GB")
+
+
+def saved(i: Inputs) -> Quantity:
+    """A checkpoint: parameters and moments, no gradients."""
+    ledger = memory.model_states(i["P"], "fp32")
+    return (ledger.total - ledger["gradients"]).to("GB")
+
+
+def zero(i: Inputs) -> Quantity:
+    return memory.model_states(i["P"], "bf16-master", i["Nd"], i["stage"]).total.to("GB")
+
+
+def megatron(i: Inputs) -> float:
+    stage = 1 if i["distributed"] else 0
+    return float(memory.bytes_per_parameter(MEGATRON[i["param_grad"]], i.get("dp", 1), stage).total)
+
+
+def korthikanti_states(i: Inputs) -> Quantity:
+    parameters = 12 * i["layers"] * i["hidden"] ** 2
+    ledger = memory.model_states(parameters, "bf16-master-fp32-gradients", model_parallel=i["tp"] * i["pp"])
+    return ledger.total.to("GiB")
+
+
+def gradients_under_zero1(i: Inputs) -> Quantity:
+    recipe = {4: "bf16-master-fp32-gradients"}[i["grad_bytes"]]
+    return memory.model_states(i["P"], recipe, 2, 1, i["tp"])["gradients"].to("GiB")
+
+
+def cached(i: Inputs) -> Quantity:
+    latent = {"kv_lora_rank": i["kv_lora"], "qk_rope_head_dim": i["rope"]} if "kv_lora" in i else {}
+    heads = i.get("kv_heads", 1)
+    width = i.get("head_dim", i.get("rope", 0) + 128)
+    config = ModelConfig(
+        vocab_size=1,
+        hidden_size=1,
+        num_hidden_layers=i["layers"],
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=width,
+        intermediate_size=1,
+        max_position_embeddings=1,
+        tie_word_embeddings=True,
+        gated_mlp=True,
+        **(latent | {"qk_nope_head_dim": 128, "v_head_dim": 128} if latent else {}),
+    )
+    dtype = {2: "bf16"}[i["bytes"]]
+    if "seq" in i:
+        return kv_cache.kv_cache(config, i["batch"], i["seq"], dtype).total.to("GiB")
+    return kv_cache.bytes_per_token(config, dtype).total
+
+
 # -- hardware, rooflines, utilization
 
 H100, A100, TPU_V4 = (device(row).peak("bf16") for row in ("H100-SXM", "A100-SXM-80GB", "TPU-v4"))
@@ -361,6 +437,9 @@ BY_PREFIX: dict[str, Compute] = {
     "days.zero3-": narayanan_days,
     "days.ptd-": narayanan_days,
     "flops.checkpoint-mlp-no": checkpointed_mlp,
+    "zero.": zero,
+    "bytes-per-param.megatron.": megatron,
+    "kv.": cached,
     "ridge.": ridge,
     "mamf.": achievable,
     "pct-peak.narayanan-": partial(of_peak, A100),
@@ -413,6 +492,12 @@ BY_ID: dict[str, Compute] = {
     "bits.dsv3-fp8-128x128": scaled_bits,
     "bits.fp8-1x128-act": scaled_bits,
     "bytes.mxfp4.4096x4096": lambda i: tensors.tensor_bytes(i["shape"], "mxfp4"),
+    **{name: partial(states, recipe) for name, recipe in RECIPE_OF.items()},
+    "bytes.nanogpt-ckpt": saved,
+    "adamw.state-bytes.linear10x10": lambda i: memory.optimizer_state([(10, 10), (10,)], "adamw").total,
+    "mem.korthikanti-530b.params-opt": korthikanti_states,
+    "mem.korthikanti-1t.params-opt": korthikanti_states,
+    "trap.cookbook.zero1-grads": gradients_under_zero1,
     "ai.matmul-bf16-1024": square_product,
     "ai.matvec-bf16-1024": vector_product,
     "ai.relu-bf16": lambda i: operators.relu(i["n"]).intensity,
@@ -459,19 +544,21 @@ BY_ID: dict[str, Compute] = {
 
 # What each row waits for -> topics of which every row waits, and single rows.
 WAITING_TOPICS = {
-    "training memory": {"model-state memory", "memory ledger", "gradient accumulation"},
+    "training memory": {"gradient accumulation"},
     "activation memory": {
         "activation memory",
-        "activation/model memory",
         "activation checkpointing",
-        "KV cache",
     },
 }
 WAITING_ROWS = {
-    "training memory": {"trap.cookbook.zero1-grads"},
     "activation memory": {
         "act.selective-overhead-published.gpt3",
         "act.selective-overhead-published.mt-nlg",
+        "mem.korthikanti-175b.act-tp",
+        "mem.korthikanti-175b.act-tp-sp-selective",
+        "mem.korthikanti-530b.act-tp",
+        "mem.korthikanti-530b.act-tp-sp-selective",
+        "mem.korthikanti-1t.act-tp-sp-selective",
         "time.korthikanti-layer-baseline",
         "time.korthikanti-layer-full",
         "time.korthikanti-layer-selective",
