@@ -155,6 +155,8 @@ RECOMPUTE = {
     "selective": "attention scores and values computed again in the backward",
     "full": "every layer's forward computed again in the backward, the head's not",
 }
+EARLY_STOP = "what follows a segment's last saved tensor is not computed again"
+_EARLY_STOP_SOURCE = "torch.utils.checkpoint.checkpoint, use_reentrant=False, early_stop=True (its default)"
 # Elementwise FLOPs per parameter and step; a square root and a division are one each, bias corrections of the
 # scalars are none.
 OPTIMIZERS = {
@@ -269,12 +271,18 @@ def transformer_backward(
 
 
 def recomputation(
-    config: ModelConfig, tokens: int, seq: int, recompute: str = "full", attention: str = "full"
+    config: ModelConfig,
+    tokens: int,
+    seq: int,
+    recompute: str = "full",
+    attention: str = "full",
+    segment: int | None = None,
 ) -> Ledger:
     """Matrix products that checkpointing repeats, by component.
 
-    recompute: "none"; "selective" (attention's two products); "full" (every layer once, not the head). The
-    products after a segment's last saved tensor are counted too, though torch's early stop leaves them out.
+    recompute: "none"; "selective" (attention's two products); "full" (every layer once, not the head).
+    segment: with "full", the layers k under one checkpoint; torch then stops at a segment's last saved
+    tensor, and the row "stopped early" (negative) takes off the product after it. None: without that stop.
     """
     _one_of("recompute", recompute, RECOMPUTE)
     kept = {"none": (), "selective": ("attention scores", "attention values"), "full": None}[recompute]
@@ -284,7 +292,93 @@ def recomputation(
         for label, row in forward.items()
         if kept is None or label in kept
     }
+    if segment is not None:
+        if recompute != "full":
+            raise LectureError(
+                f"expected segments with recompute='full' alone; got {recompute!r}; leave segment out"
+            )
+        rows["stopped early"] = _stopped_early(config, whole("tokens", tokens, unit="token"), segment)
     return Ledger(rows, name=f"{config.name or 'Transformer'}: recomputation, {recompute}", unit="FLOP")
+
+
+def _stopped_early(config: ModelConfig, tokens: int, segment: int) -> Quantity:
+    """The last products of the segments: down projections, whose outputs only a sum needs, which keeps none.
+
+    Routed experts' outputs are multiplied by their weights, and so are kept; a shared expert's are not.
+    """
+    widths = [
+        (config.moe_intermediate_size * bool(config.n_shared_experts))
+        if config.has_experts(last)
+        else config.intermediate_size
+        for last in _last_of_segments(config.num_hidden_layers, segment)
+    ]
+    return Quantity(
+        -2 * tokens * config.hidden_size * sum(widths),
+        "FLOP",
+        name="stopped early",
+        formula="-2·T·d·Σf",
+        inputs={"T": tokens, "d": config.hidden_size, "Σf": sum(widths)},
+        conventions=(FMA, EARLY_STOP),
+        source=_EARLY_STOP_SOURCE,
+    )
+
+
+def mlp_recomputation(M: int, widths: Sequence[int], segment: int, early_stop: bool = True) -> Ledger:
+    """Products that a chain of linear layers repeats with every `segment` of them under one checkpoint.
+
+    An activation follows each layer but the last. early_stop: torch's, the row "stopped early" (negative):
+    the last layer's product, of which nothing is saved; an activation that ends a segment is saved.
+    """
+    chain = sizes("widths", widths)
+    forward = {
+        label.replace("forward", "again"): row
+        for label, row in mlp_step(M, chain).items()
+        if label.endswith(": forward")
+    }
+    _last_of_segments(len(forward), segment)
+    if early_stop:
+        last = list(forward.values())[-1]
+        forward["stopped early"] = (-last).with_(
+            name="stopped early",
+            formula=f"-{last.formula}",
+            conventions=(FMA, EARLY_STOP),
+            source=_EARLY_STOP_SOURCE,
+        )
+    return Ledger(forward, name=f"MLP: recomputation, segments of {segment}")
+
+
+def attention_recomputation(
+    batch: int,
+    heads: int,
+    seq: int,
+    head_dim: int,
+    v_head_dim: int | None = None,
+    attention: str = "full",
+    kernel: str = "eager",
+    early_stop: bool = True,
+) -> Ledger:
+    """What a checkpoint around attention alone repeats ("selective").
+
+    kernel: "eager" ends in the product with the values, of which nothing is saved: torch's early stop leaves
+    it out. "fused" keeps its output, and is run again whole.
+    """
+    _one_of("kernel", kernel, KERNELS)
+    forward = attention_forward(batch, heads, seq, head_dim, v_head_dim, attention)
+    stops = early_stop and kernel == "eager"
+    rows = {
+        f"{label} again": row.with_(conventions=(*row.conventions, EARLY_STOP) if stops else row.conventions)
+        for label, row in forward.items()
+        if label == "scores" or not stops
+    }
+    return Ledger(rows, name=f"attention recomputation, {attention}, {kernel}")
+
+
+def _last_of_segments(layers: int, segment: int) -> list[int]:
+    """The last layer (from 0) of each segment of k, the last segment shorter where k does not divide."""
+    k = whole("segment", segment)
+    if k > layers:
+        raise LectureError(f"expected a segment of 1 to {layers} layers; got {k}; give at most {layers}")
+    return [min(first + k, layers) - 1 for first in range(0, layers, k)]
 
 
 def optimizer_update(parameters: int | Quantity, optimizer: str = "adamw", steps: int = 1) -> Quantity:

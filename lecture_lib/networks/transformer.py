@@ -34,7 +34,10 @@ class Transformer(nn.Module):
             if config.positions == "learned"
             else None
         )
-        self.blocks = nn.ModuleList(Block(config, fused, **where) for _ in range(config.num_hidden_layers))
+        self.blocks = nn.ModuleList(
+            Block(config, fused, experts=config.has_experts(layer), **where)
+            for layer in range(config.num_hidden_layers)
+        )
         self.norm = _norm(config, width, **where)
         self.head = nn.Linear(width, config.vocab_size, bias=False, **where)
         if config.tie_word_embeddings:
@@ -57,14 +60,16 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then an MLP, each after a norm and added to its input (batch, position, hidden)."""
+    """Attention, then an MLP or experts; each after a norm, added to its input (batch, position, hidden)."""
 
-    def __init__(self, config: ModelConfig, fused: bool, **where: Any) -> None:
+    def __init__(self, config: ModelConfig, fused: bool, *, experts: bool = False, **where: Any) -> None:
         super().__init__()
         self.attention_norm = _norm(config, config.hidden_size, **where)
         self.attention = Attention(config, fused, **where)
         self.mlp_norm = _norm(config, config.hidden_size, **where)
-        self.mlp = GatedMLP(config, **where) if config.gated_mlp else PlainMLP(config, **where)
+        self.mlp = (
+            MixtureOfExperts(config, **where) if experts else _mlp(config, config.intermediate_size, **where)
+        )
 
     def forward(self, x: Tensor, turn: tuple[Tensor, Tensor] | None) -> Tensor:
         x = x + self.attention(self.attention_norm(x), turn)
@@ -117,10 +122,10 @@ class Attention(nn.Module):
 class PlainMLP(nn.Module):
     """Two matrices with a GELU between them."""
 
-    def __init__(self, config: ModelConfig, **where: Any) -> None:
+    def __init__(self, config: ModelConfig, width: int, **where: Any) -> None:
         super().__init__()
-        self.up_proj = _linear(config.hidden_size, config.intermediate_size, config.mlp_bias, **where)
-        self.down_proj = _linear(config.intermediate_size, config.hidden_size, config.mlp_bias, **where)
+        self.up_proj = _linear(config.hidden_size, width, config.mlp_bias, **where)
+        self.down_proj = _linear(width, config.hidden_size, config.mlp_bias, **where)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj(F.gelu(self.up_proj(x)))
@@ -129,12 +134,40 @@ class PlainMLP(nn.Module):
 class GatedMLP(PlainMLP):
     """Three matrices: a SiLU of the gate scales what goes up (SwiGLU)."""
 
-    def __init__(self, config: ModelConfig, **where: Any) -> None:
-        super().__init__(config, **where)
-        self.gate_proj = _linear(config.hidden_size, config.intermediate_size, config.mlp_bias, **where)
+    def __init__(self, config: ModelConfig, width: int, **where: Any) -> None:
+        super().__init__(config, width, **where)
+        self.gate_proj = _linear(config.hidden_size, width, config.mlp_bias, **where)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class MixtureOfExperts(nn.Module):
+    """Each token goes through its num_experts_per_tok experts of the highest weight, and every shared expert.
+
+    A router's softmax weighs the experts; no token is dropped. On the meta device it holds shapes and cannot
+    run: how many tokens an expert gets is a value.
+    """
+
+    def __init__(self, config: ModelConfig, **where: Any) -> None:
+        super().__init__()
+        self.per_token = config.num_experts_per_tok
+        self.router = _linear(config.hidden_size, config.num_experts, False, **where)
+        self.experts, self.shared = (
+            nn.ModuleList(_mlp(config, config.moe_intermediate_size, **where) for _ in range(count))
+            for count in (config.num_experts, config.n_shared_experts)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = rearrange(x, "batch position width -> (batch position) width")
+        weights, chosen = self.router(tokens).softmax(dim=-1).topk(self.per_token)
+        out = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            row, rank = torch.where(chosen == number)
+            out = out.index_add(0, row, expert(tokens[row]) * weights[row, rank, None])
+        for expert in self.shared:
+            out = out + expert(tokens)
+        return rearrange(out, "(batch position) width -> batch position width", batch=x.shape[0])
 
 
 def transformer(
@@ -147,10 +180,10 @@ def transformer(
     """The decoder that a configuration describes, with `accounting.models.parameters(config)` parameters.
 
     fused: fused or eager causal attention; device: "meta" holds shapes alone
-    LectureError for what it has no part for: experts, latent attention, other than two norms a layer.
+    LectureError for what it has no part for: latent attention, other than two norms a layer, a router's bias.
     """
     built = {
-        "num_experts": 0,
+        "router_bias": False,
         "kv_lora_rank": None,
         "norms_per_layer": 2,
         "type_vocab_size": 0,
@@ -164,6 +197,10 @@ def transformer(
     if config.positions == "rotary" and config.head_dim % 2:
         raise LectureError(f"expected an even head_dim for rotary positions; got {config.head_dim}")
     return Transformer(config, fused=fused, device=device, dtype=dtype)
+
+
+def _mlp(config: ModelConfig, width: int, **where: Any) -> PlainMLP:
+    return (GatedMLP if config.gated_mlp else PlainMLP)(config, width, **where)
 
 
 def _linear(d_in: int, d_out: int, bias: bool, **where: Any) -> nn.Linear:

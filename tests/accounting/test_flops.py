@@ -190,6 +190,26 @@ def test_recomputation() -> None:
     assert flops.recomputation(SMALL, 18, 9, "none").total.value == 0
 
 
+def test_early_stop_by_hand() -> None:
+    """Three layers in segments of two: the down projections of the second and the third are left out."""
+    stopped = flops.recomputation(SMALL, 18, 9, segment=2)
+    assert stopped["stopped early"].value == -2 * 2 * 18 * 24 * 40
+    assert stopped.total - stopped["stopped early"] == flops.recomputation(SMALL, 18, 9).total
+    # The first layer is dense, the others have a shared expert each.
+    assert flops.recomputation(EXPERTS, 18, 9, segment=1)["stopped early"].value == -2 * 18 * 24 * (40 + 28)
+    unshared = replace(EXPERTS, n_shared_experts=0)
+    assert flops.recomputation(unshared, 18, 9, segment=3)["stopped early"].value == 0
+    chain = flops.mlp_recomputation(6, (3, 8, 5), 1)
+    assert {row: int(q) for row, q in chain.items()} == {
+        "layer 1: again": 2 * 6 * 3 * 8,
+        "layer 2: again": 2 * 6 * 8 * 5,
+        "stopped early": -2 * 6 * 8 * 5,
+    }
+    assert flops.mlp_recomputation(6, (3, 8, 5), 2, early_stop=False).total.value == 2 * 6 * (3 * 8 + 8 * 5)
+    assert flops.attention_recomputation(2, 3, 4, 5, 7).total.value == 2 * 2 * 3 * 4 * 4 * 5
+    assert flops.attention_recomputation(2, 3, 4, 5, 7, kernel="fused").total.value == 2 * 2 * 3 * 4 * 4 * 12
+
+
 @pytest.mark.parametrize(
     ("optimizer", "each"), [("sgd", 2), ("momentum", 4), ("adagrad", 7), ("adam", 13), ("adamw", 14)]
 )
@@ -341,6 +361,11 @@ def test_chinchilla_is_our_count_but_for_embeddings_and_softmax() -> None:
         (lambda: flops.transformer_forward(SMALL, 18, 9, "half"), "'full', 'causal'; got 'half'"),
         (lambda: flops.transformer_backward(SMALL, 18, 9, kernel="fuse"), "did you mean 'fused'"),
         (lambda: flops.recomputation(SMALL, 18, 9, "all"), "'none', 'selective', 'full'; got 'all'"),
+        (lambda: flops.recomputation(SMALL, 18, 9, segment=4), "segment of 1 to 3 layers; got 4"),
+        (lambda: flops.recomputation(SMALL, 18, 9, segment=0), "segment of at least 1; got 0"),
+        (lambda: flops.recomputation(SMALL, 18, 9, "none", segment=1), "recompute='full' alone; got 'none'"),
+        (lambda: flops.mlp_recomputation(3, (5, 7), 2), "segment of 1 to 1 layers; got 2"),
+        (lambda: flops.attention_recomputation(1, 1, 2, 3, kernel="flash"), "got 'flash'"),
         (lambda: flops.optimizer_update(10, "adamv"), "did you mean 'adam' or 'adamw'"),
         (lambda: flops.beyond_6pt(SMALL, 18, 9, tokens_per_step=0), "tokens_per_step of at least 1"),
     ],

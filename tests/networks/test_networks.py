@@ -35,17 +35,23 @@ VARIANTS = {
     "norms on queries and keys": {"qk_norm": True, "norm_bias": True},
     "heads wider than the hidden size": {"head_dim": 8},
 }
+_ROUTED = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 14}
+EXPERTS = {
+    "experts in every layer": _ROUTED,
+    "a dense layer first, shared experts": {**_ROUTED, "first_k_dense_replace": 1, "n_shared_experts": 2},
+    "experts of two matrices with biases": {**_ROUTED, "gated_mlp": False, "mlp_bias": True},
+}
 
 
 def config(name: str) -> ModelConfig:
-    return replace(SMALL, **VARIANTS[name])
+    return replace(SMALL, **{**VARIANTS, **EXPERTS}[name])
 
 
 def count(module: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [*VARIANTS, *EXPERTS])
 def test_parameters_equal_the_accounting(name: str) -> None:
     assert count(transformer(config(name), device="meta")) == models.parameters(config(name)).total.value
 
@@ -60,7 +66,7 @@ def test_published_models_on_the_meta_device(name: str) -> None:
     assert network(tokens).shape == (1, 7, models.load(name).vocab_size)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [*VARIANTS, *EXPERTS])
 def test_fused_and_eager_attention_agree_and_are_causal(name: str) -> None:
     torch.manual_seed(0)
     fused, eager = transformer(config(name)), transformer(config(name), fused=False)
@@ -75,6 +81,23 @@ def test_fused_and_eager_attention_agree_and_are_causal(name: str) -> None:
         before, after = network(tokens), network(changed)
         torch.testing.assert_close(before[:, :5], after[:, :5])
         assert not torch.allclose(before[:, 5:], after[:, 5:])
+
+
+def test_a_published_mixture_on_the_meta_device() -> None:
+    mixtral = models.load("mixtral-8x7b")
+    assert count(transformer(mixtral, device="meta")) == models.parameters(mixtral).total.value
+
+
+def test_experts_are_their_definition_token_by_token() -> None:
+    torch.manual_seed(0)
+    mixture = transformer(config("a dense layer first, shared experts")).blocks[1].mlp
+    x = torch.rand(2, 9, 24)
+    for token, got in zip(x.flatten(0, 1), mixture(x).flatten(0, 1), strict=True):
+        weights = mixture.router(token).softmax(dim=-1)
+        best = sorted(range(5), key=lambda expert: -weights[expert].item())[:2]
+        wanted = sum(weights[expert] * mixture.experts[expert](token) for expert in best)
+        torch.testing.assert_close(got, wanted + sum(shared(token) for shared in mixture.shared))
+    assert mixture(x).shape == x.shape
 
 
 def test_rotary_and_learned_positions_tell_orders_apart_and_none_does_not() -> None:
@@ -121,8 +144,10 @@ def test_everything_stands_on_the_device_asked_for(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_the_transformer_has_no_part_for_is_refused() -> None:
-    with pytest.raises(LectureError, match="expected num_experts = 0"):
-        transformer(models.load("mixtral-8x7b"), device="meta")
+    with pytest.raises(LectureError, match="expected router_bias = False"):
+        transformer(models.load("deepseek-v3"), device="meta")
+    with pytest.raises(LectureError, match="expected kv_lora_rank = None"):
+        transformer(replace(models.load("deepseek-v3"), router_bias=False), device="meta")
     with pytest.raises(LectureError, match="expected norms_per_layer = 2"):
         transformer(models.load("gemma-2-2b"), device="meta")
     with pytest.raises(LectureError, match="even head_dim"):
