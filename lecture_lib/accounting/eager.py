@@ -246,21 +246,21 @@ class Node:
     def save(self, /, **tensors: Tensor) -> None:
         for name, tensor in tensors.items():
             frame = self.machine._frame
-            if frame is None:
-                self._keep(name, tensor)
-            elif not self.machine._again:
+            if frame is not None and not self.machine._again:
                 self.saved[name] = frame.hold()
-            else:
-                self._keep(name, tensor)
+                continue
+            self.keep(name, tensor)
+            if frame is not None:
                 frame.fill(tensor)
+            elif self.machine.saved is not None:
+                where = f"{self.module}: " if self.module else ""
+                self.machine.saved.append((f"{where}{self.name} {name}", tensor.detached()))
 
-    def _keep(self, name: str, tensor: Tensor) -> None:
+    def keep(self, name: str, tensor: Tensor) -> None:
+        """As `save`, but unseen by hooks, so that a checkpoint does not drop it: a Python number."""
         self.saved[name] = tensor.detached()
         if tensor.record.category == "temporaries":
             tensor.record.category = "activations"
-        if self.machine.saved is not None:
-            where = f"{self.module}: " if self.module else ""
-            self.machine.saved.append((f"{where}{self.name} {name}", tensor.detached()))
 
     def gives(self, *outputs: Tensor) -> None:
         self.results = len(outputs)
@@ -287,10 +287,11 @@ class Node:
 class Leaf:
     """AccumulateGrad: keeps the first gradient of a parameter, adds later ones in place."""
 
-    __slots__ = ("parameter", "number")
+    __slots__ = ("parameter", "number", "results")
 
     def __init__(self, parameter: Tensor) -> None:
-        self.parameter, self.number = parameter, sys.maxsize  # the engine takes it as soon as it can
+        self.parameter, self.results = parameter, 1
+        self.number = sys.maxsize  # the engine takes it as soon as it can
 
     def accumulate(self, grads: list[Any]) -> None:
         if self.parameter.grad is None:
@@ -347,8 +348,9 @@ def backward(loss: Tensor) -> None:
                     continue
                 target = edge.target
                 if returned[position] is not None:
-                    buffer = buffers.setdefault(target, [None] * (getattr(target, "results", 1)))
-                    _add(buffer, edge.index, returned, position)
+                    if target not in buffers:
+                        buffers[target] = [None] * target.results
+                    _add(buffers[target], edge.index, returned, position)
                 waiting[target] -= 1
                 if waiting[target] == 0 and target in buffers:
                     order += 1
@@ -672,7 +674,7 @@ def scale(x: Tensor, operation: str = "mul") -> Tensor:
     node = machine.node("MulBackward0" if operation == "mul" else "DivBackward0", x)
     number = machine.scalar(x.dtype)
     if node and number:
-        node.save(other=number[0])
+        node.keep("other", number[0])
     out = like(x, operation)
     if node:
         node.backward = lambda grads, saved: [_scaled(grads[0], operation)]
@@ -1041,6 +1043,7 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     if node:
         node.save(query=queries, key=keys, value=values)
     B, H, S, d = queries.shape
+    _count(machine, 2 * B * H * S * S * d)  # scores and values
     if machine.cuda:  # (B, S, H, d) in memory, whatever the queries' layout
         stored = machine.empty((B, S, H, d), queries.dtype, "attention")
         out = Tensor(queries.shape, (S * H * d, d, H * d, 1), queries.dtype, stored.storage)
@@ -1059,6 +1062,7 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             node.save(rng_state=state)
 
         def back(grads: list[Any], saved: dict[str, Tensor]) -> list[Tensor | None]:
+            _count(machine, 5 * math.prod(saved["query"].shape) * saved["query"].shape[2])  # scores again
             if machine.cuda:
                 return _flash_backward_cuda(saved)
             made = [like(saved[name], "attention backward") for name in ("query", "key", "value")]
