@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader
 
 from lecture_lib import __version__
-from lecture_lib.course.run import Result, Settings
+from lecture_lib.course.run import Result, Settings, outcomes_in_words
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _PACKAGES = ("torch", "numpy", "einops", "matplotlib", "papermill", "nbclient", "ipykernel")
@@ -76,6 +76,7 @@ def write_report(
         loader=PackageLoader("lecture_lib.course", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["seconds"] = _seconds
+    environment.filters["exercises"] = outcomes_in_words
     environment.filters["memory"] = lambda value: f"{value / 1e6:,.0f} MB" if value else "not known"
     environment.filters["plain"] = lambda text: _ANSI.sub("", text)
     page = environment.get_template("report.html.j2").render(

@@ -491,6 +491,14 @@ def _outcomes(node: NotebookNode) -> dict[str, str]:
     return outcomes
 
 
+def outcomes_in_words(result: Result) -> str:
+    """How many exercises had which outcome: "1 wrong, 3 not attempted"."""
+    counts: dict[str, int] = {}
+    for outcome in result.exercises.values():
+        counts[outcome] = counts.get(outcome, 0) + 1
+    return ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
+
+
 def describe(result: Result) -> str:
     """One line on how a notebook went, and where it failed the cell, its source and the error below it."""
     line = f"{result.notebook}: {result.status}"
@@ -499,8 +507,7 @@ def describe(result: Result) -> str:
         if result.peak_rss_bytes:
             line += f", {result.peak_rss_bytes / 1e6:.0f} MB at most"
         if result.exercises:
-            passed = sum(outcome == "passed" for outcome in result.exercises.values())
-            line += f", exercises passed: {passed} of {len(result.exercises)}"
+            line += f"; exercises: {outcomes_in_words(result)}"
     for note in result.notes:
         line += f"\n    note: {note}"
     if result.failure:

@@ -1,6 +1,6 @@
 """A newcomer in a browser: from `lecture lab` to the first passed exercise; and a report, opened and read.
 
-Needs a Chromium on the machine (these tests are left out where there is none), and playwright, which drives it.
+Needs a Chromium on the machine (left out where there is none), and playwright, which drives it.
 """
 
 from __future__ import annotations
