@@ -16,8 +16,8 @@ def bytes_per_token(config: ModelConfig, dtype: object = "bf16") -> Ledger:
 
     With key and value heads: "keys" L·K·k·s and "values" L·K·v·s, K key heads (grouped or not), k and v the
     widths of one head's keys and values. With latent attention: "latent" L·d_c·s and "rotary key" L·d_r·s,
-    one for all heads, as the paper caches them; a program that caches the heads' keys and values instead
-    keeps more.
+    one for all heads, as the paper and transformers 5.24 cache them; what caches the heads' keys and values
+    instead keeps more.
     """
     fmt, L = resolve(dtype), config.num_hidden_layers
     widths: dict[str, tuple[str, dict[str, int]]]
