@@ -59,7 +59,8 @@ def dense_parts(tensor: Tensor) -> list[Tensor]:
     """The strided tensors that a tensor is made of: itself, or a sparse, nested or wrapper tensor's parts."""
     if hasattr(tensor, "__tensor_flatten__"):  # torch's protocol for a tensor that wraps others
         names, _ = tensor.__tensor_flatten__()
-        return [part for name in names for part in dense_parts(getattr(tensor, name))]
+        inner = [getattr(tensor, name) for name in names]  # a DTensor names its mesh too
+        return [part for wrapped in inner if isinstance(wrapped, Tensor) for part in dense_parts(wrapped)]
     layout = tensor.layout
     if layout == torch.strided:
         return [tensor]
