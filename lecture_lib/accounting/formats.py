@@ -11,13 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 
 from lecture_lib.accounting.dtypes import E4M3, E8M0, FLOATS, FP32, BlockFormat, Format, resolve
 from lecture_lib.accounting.inputs import amount, whole
 from lecture_lib.quantity import LectureError, Quantity
 
-NEAREST = "rounded to nearest, ties to the even code"
-MX_SCALE = "scale 2^(floor(log2 amax) - e_max) of each block, as OCP MX 1.0 section 6.3 has it"
 NVFP4_SCALES = "an E4M3 scale for each 16 values and one FP32 scale for the whole tensor"
 _NVFP4_SOURCE = "NVIDIA, Pretraining Large Language Models with NVFP4 (2509.25149), appendix C"
 
@@ -203,8 +202,13 @@ def largest(dtype: object) -> Quantity:
     _, _, m = _widths(fmt)
     top = fields(_top(fmt), fmt)
     inputs = {"m": m, "f_max": top.fraction, "e_max": top.exponent - _bias(fmt)}
-    value = decode(_top(fmt), fmt)
-    return _of(fmt, value, "largest value", "(1 + f_max/2^m)·2^e_max", inputs)
+    found = _of(fmt, decode(_top(fmt), fmt), "largest value", "(1 + f_max/2^m)·2^e_max", inputs)
+    return found.with_(conventions=(f"beyond it: {overflow(fmt)}",))
+
+
+def overflow(dtype: object) -> str:
+    """What lies beyond the largest value where a cast does not saturate: "infinity", "NaN", "the largest"."""
+    return {"ieee": "infinity", "none": "the largest"}.get(_float(dtype).specials, "NaN")
 
 
 def smallest_normal(dtype: object) -> Quantity:
@@ -298,13 +302,19 @@ def _code(code: object, fmt: Format) -> int:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
-        raise LectureError(f"expected a number; got {value!r}; give a float or an int")
+    """A Python, NumPy or dimensionless quantity's number as the float that it is exactly."""
+    if isinstance(value, Quantity) and not value.dimensions:
+        value = value.base_value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise LectureError(
+            f"expected a number; got {value!r}; give a float or an int (tensor.tolist() holds such)"
+        )
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf if value > 0 else -math.inf
-    if not isinstance(value, float) and math.isfinite(number) and Fraction(number) != value:
+        assert isinstance(value, int | Fraction)  # the others are no larger than a float
+        return math.inf if value > 0 else -math.inf
+    if isinstance(value, int | Fraction) and Fraction(number) != value:
         raise LectureError(
             f"expected a number that a Python float holds exactly; got {value}; give the float that is "
             "meant: a second rounding could change the result"

@@ -8,11 +8,12 @@ import struct
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
 from lecture_lib.accounting import dtypes, formats
-from lecture_lib.quantity import LectureError
+from lecture_lib.quantity import LectureError, Quantity
 
 CODE = {1: torch.uint8, 2: torch.int16}
 EIGHT_BITS = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
@@ -271,6 +272,24 @@ def test_bad_input(call: object, expected: str) -> None:
         call()  # type: ignore[operator]
 
 
+def test_numbers_of_other_kinds() -> None:
+    """NumPy's are taken as what they are, a quantity too if it has no unit."""
+    assert formats.encode(np.float32(0.1), "fp32") == formats.encode(float(np.float32(0.1)), "fp32")
+    assert formats.rounded(formats.largest("fp16"), "fp16") == 65504
+    assert formats.rounded(Fraction(3, 4), "fp4") == 1 and formats.rounded(3, "bf16") == 3
+    assert formats.quantize(np.array([0.5, -6.0], dtype=np.float32), "mxfp4").values == (0.5, -6.0)
+    with pytest.raises(LectureError, match="expected a number"):
+        formats.encode(Quantity(3, "B"), "fp16")
+    with pytest.raises(LectureError, match="tolist"):
+        formats.encode(torch.tensor(1.0), "fp16")
+
+
+def test_what_lies_beyond() -> None:
+    wanted = {"fp16": "infinity", "e5m2": "infinity", "e4m3": "NaN", "e4m3fnuz": "NaN", "fp4": "the largest"}
+    assert {name: formats.overflow(name) for name in wanted} == wanted
+    assert formats.largest("e4m3").conventions == ("beyond it: NaN",)
+
+
 def test_numbers_too_large_for_a_float_are_infinite() -> None:
     assert formats.rounded(10**400, "fp32") == math.inf and formats.rounded(-(10**400), "fp4") == -6
 
@@ -357,7 +376,7 @@ def test_a_block_shares_its_range() -> None:
     assert formats.quantize([0.0] * 5, "nvfp4").values == (0.0,) * 5
     assert formats.quantize([], "mxfp4").bits.value == 0
     # Twice a block's values are twice its scale, and the same codes.
-    once, twice = (formats.quantize([k * 0.3 for k in range(-9, 9)], "mxfp8"),) * 2
+    once = formats.quantize([k * 0.3 for k in range(-9, 9)], "mxfp8")
     twice = formats.quantize([k * 0.6 for k in range(-9, 9)], "mxfp8")
     assert twice.codes == once.codes and twice.scales[0] == once.scales[0] + 1
 
