@@ -15,7 +15,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,7 +186,9 @@ class Tensor:
 
     __slots__ = ("shape", "strides", "dtype", "storage", "base", "node", "index", "needs_grad", "grad")
 
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, storage: Storage) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, storage: Storage
+    ) -> None:
         self.shape, self.strides, self.dtype, self.storage = shape, strides, dtype, storage
         self.base: Tensor | None = None
         self.node: Node | Leaf | None = None
@@ -419,10 +421,8 @@ class Frame:
             x = self.input.detached()
             x.needs_grad = self.input.needs_grad
             x.node = Leaf(x) if x.needs_grad else None
-            try:
+            with suppress(_Enough):
                 self.run(x)
-            except _Enough:
-                pass
             x.node = None
         del x, rng
         self.done = True
@@ -547,7 +547,8 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     node = x.machine.node("ViewBackward", source)
     out = _view(source, shape, strides)
     if node:
-        node.backward = lambda grads, _, before=x.shape: [reshape(grads[0], before)]  # type: ignore[misc]
+        before = x.shape
+        node.backward = lambda grads, _: [reshape(grads[0], before)]
         node.gives(out)
     return out
 
@@ -577,9 +578,8 @@ def unbind(x: Tensor) -> list[Tensor]:
     node = x.machine.node("UnbindBackward", x)
     outs = [_view(x, x.shape[1:], x.strides[1:]) for _ in range(x.shape[0])]
     if node:
-        node.backward = lambda grads, _, shape=x.shape: [  # type: ignore[misc]
-            grads[0].machine.empty(shape, grads[0].dtype, "stacked gradients")
-        ]
+        shape = x.shape
+        node.backward = lambda grads, _: [grads[0].machine.empty(shape, grads[0].dtype, "stacked gradients")]
         node.gives(*outs)
     return outs
 
@@ -629,7 +629,8 @@ def cast(x: Tensor, dtype: str) -> Tensor:
     node = x.machine.node("ToCopyBackward0", x)
     out = like(x, "cast", dtype)
     if node:
-        node.backward = lambda grads, _, before=x.dtype: [cast(grads[0], before)]  # type: ignore[misc]
+        before = x.dtype
+        node.backward = lambda grads, _: [cast(grads[0], before)]
         node.gives(out)
     return out
 
@@ -690,7 +691,7 @@ def _scaled(x: Tensor, label: str = "mul") -> Tensor:
 
 
 def _unary(x: Tensor, name: str, save: str) -> Tensor:
-    node = x.machine.node(f"{name.capitalize()}Backward0", x)
+    node = x.machine.node(f"{name.title().replace('_', '')}Backward0", x)
     if node and save == "self":
         node.save(self=x)
     out = like(x, name)
@@ -844,7 +845,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows = machine.cast_for_product(x)
     if shift is None:
         turned = _transposed(matrix)
-        flat = reshape(rows, (-1 if not rows.shape else rows.elements // rows.shape[-1], rows.shape[-1]))
+        flat = reshape(rows, (rows.elements // rows.shape[-1], rows.shape[-1]))
         return reshape(mm(flat, turned), (*x.shape[:-1], weight.shape[0]))
     flat = reshape(rows, (rows.elements // rows.shape[-1], rows.shape[-1]))
     turned = _transposed(matrix)

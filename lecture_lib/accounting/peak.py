@@ -1,7 +1,8 @@
 """Peak memory of a training step, by a walk over its allocations and frees. No constant is fitted.
 
-The step is `networks.training_step`: forward and backward of each microbatch, one optimizer step, gradients set
-to None; from the second step on, so that the optimizer's state exists. `measuring.peak_memory` measures the same.
+The step is `networks.steps.training_step`: forward and backward of each microbatch, one optimizer step,
+gradients set to None; any but the first, so that the optimizer's state exists.
+`measuring.peak.peak_memory` measures the same.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ SOURCE = "torch 2.13: derivatives.yaml, autograd engine, aten kernels"
 class PeakMemory:
     """The largest number of bytes live at once.
 
-    by_category: parameters, gradients, optimizer state, inputs, activations (saved for a backward that is still
-                 to come), temporaries, and on CUDA the workspaces of cuBLAS; adds up to the total
+    by_category: parameters, gradients, optimizer state, inputs, activations (saved for a backward that is
+                 still to come), temporaries, on CUDA cuBLAS's workspaces; adds up to the total
     moment:      what allocated the byte that reached it: "backward: blocks.0.mlp.down_proj (input gradient)"
     tensors:     the storages live then, largest first; those of one name are one row
     """
@@ -146,10 +147,10 @@ def transformer_peak(
     rows, length = _split(whole("batch", batch), microbatches), whole("seq", seq)
     if length > config.max_position_embeddings:
         raise LectureError(
-            f"expected seq of at most max_position_embeddings = {config.max_position_embeddings}; got {length}"
+            f"expected seq up to max_position_embeddings = {config.max_position_embeddings}; got {length}"
         )
     steps.check_segment(segment, config.num_hidden_layers)
-    if device == "cuda" and fused and resolve(autocast or dtype).name not in HALF:
+    if device == "cuda" and fused and not set(precision(dtype, autocast)) & set(HALF):
         raise LectureError("expected BF16 or FP16 for fused attention on CUDA; got FP32; say fused=False")
 
     def build(machine: Machine, name: str) -> steps.Network:
@@ -167,8 +168,8 @@ def transformer_peak(
 def cublas_workspaces(compute_capability: int, handles: int = 2) -> Quantity:
     """Bytes of cuBLAS's workspaces in torch: one for each handle and stream, from the caching allocator.
 
-    compute_capability: its major number (9 for Hopper). A training step uses two handles: the forward's thread
-    has one, autograd's thread another.
+    compute_capability: its major number (9 for Hopper). A training step uses two handles: the forward's
+    thread has one, autograd's thread another.
     """
     major, count = whole("compute_capability", compute_capability), whole("handles", handles)
     each = 4096 * 8 * 1024 if major == 9 else 4096 * 2 * 1024 + 16 * 8 * 1024
@@ -181,6 +182,17 @@ def cublas_workspaces(compute_capability: int, handles: int = 2) -> Quantity:
         conventions=("CUBLAS_WORKSPACE_CONFIG not set",),
         source="torch 2.13: aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
     )
+
+
+def precision(dtype: object, autocast: object | None) -> tuple[str, str | None]:
+    """The two formats' names; LectureError for other than FP32, BF16, FP16, or autocast over FP32."""
+    name, cast = resolve(dtype).name, None if autocast is None else resolve(autocast).name
+    if name not in ("fp32", *HALF) or cast not in (None, *HALF) or (cast and name != "fp32"):
+        raise LectureError(
+            f"expected fp32, bf16 or fp16, or autocast to bf16 or fp16 over fp32; got dtype {name} and "
+            f"autocast {cast}; change one"
+        )
+    return name, cast
 
 
 def _split(batch: int, microbatches: int) -> int:
@@ -207,15 +219,6 @@ class _Step:
         steps.check("optimizer", self.optimizer, list(steps.STATE_ARRAYS))
         steps.check("device", self.device, ["cpu", "cuda"])
         whole("threads", self.threads)
-        name, cast = self.names
-        if name not in ("fp32", *HALF) or cast not in (None, *HALF) or (cast and name != "fp32"):
-            raise LectureError(
-                f"expected fp32, bf16 or fp16, or autocast to a half format over fp32; got {name} and {cast}"
-            )
-
-    @property
-    def names(self) -> tuple[str, str | None]:
-        return resolve(self.dtype).name, None if self.autocast is None else resolve(self.autocast).name
 
     def peak(
         self,
@@ -224,14 +227,12 @@ class _Step:
         name: str,
         workspaces: int = 0,
     ) -> PeakMemory:
-        dtype, autocast = self.names
+        dtype, autocast = precision(self.dtype, self.autocast)
         machine = Machine(self.device, self.threads)
         network = build(machine, dtype)
         batches = [data(machine, dtype) for _ in range(self.microbatches)]
         state = steps.optimizer_state(machine, list(network.parameters.values()), self.optimizer)
-        steps.training_step(
-            machine, network, batches, self.optimizer, self.foreach, autocast, self.segment
-        )
+        steps.training_step(machine, network, batches, self.optimizer, self.foreach, autocast, self.segment)
         first, alive = machine.at_peak()
         del state
         return peak_of(first, alive, name, workspaces)

@@ -43,7 +43,7 @@ class Network:
     def in_segments(
         self, x: Tensor, segment: int | None, run: Callable[[Tensor, int, int], Tensor]
     ) -> Tensor:
-        """Layers 0 to L in groups of `segment`, each group checkpointed; without a segment, one after another."""
+        """All layers, `segment` at a time under one checkpoint; without a segment under none."""
         if segment is None:
             return run(x, 0, self.layers)
         for first in range(0, self.layers, segment):

@@ -1,8 +1,8 @@
 """The largest number of bytes live at once during a step, and what they were.
 
-Read from the allocator's own events, which the profiler records with address, size and time: nothing about the
-step changes while it is watched. (A dispatch mode would change it: autograd adds gradients in place only where
-no mode is active.)
+Read from the allocator's own events, which the profiler records with address, size and time: nothing about
+the step changes while it is watched. (A dispatch mode would change it: autograd adds gradients in place only
+where no mode is active.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def peak_memory(
 ) -> PeakMemory:
     """Run `step` once and give the peak of live bytes on the parameters' device, by category.
 
-    step:       takes nothing; a whole training step, such as `lambda: training_step(model, batches, optimizer)`.
+    step:       takes nothing; a whole training step, such as `lambda: training_step(model, data, optimizer)`.
                 Run it once before, so that the optimizer's state exists, as it does in every later step.
     parameters: the model, whose module names then appear, or its parameters
     optimizer:  whose state is told apart; inputs: tensors made before the step that it reads
@@ -206,9 +206,7 @@ class _Timeline:
                 module = self._modules.get(getattr(node.extra_fields, "sequence_number", -1), "")
             elif name.startswith(_STEP):
                 phase, module, operation = "optimizer step", "", name.removeprefix(_STEP)
-            elif name.startswith("aten::") and operation == "Python":
-                operation = name.removeprefix("aten::")
-            elif phase == "recompute" and name.startswith("aten::"):
+            elif name.startswith("aten::") and (operation == "Python" or phase == "recompute"):
                 operation = name.removeprefix("aten::")
             stack += [(child, phase, module, operation) for child in reversed(node.children)]
 

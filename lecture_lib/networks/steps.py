@@ -72,8 +72,8 @@ def training_step(
 ) -> None:
     """Forward and backward of each microbatch (inputs, targets), one optimizer step, gradients set to None.
 
-    inputs and targets: (rows, d_in) and (rows,) for an MLP, (batch, position) both for a Transformer. The loss
-    is the mean cross entropy, divided by the number of microbatches; nothing but the loss keeps the logits.
+    inputs and targets: (rows, d_in) and (rows,) for an MLP, both (batch, position) for a Transformer. The
+    loss is the mean cross entropy, divided by the number of microbatches; nothing but it keeps the logits.
     autocast: the dtype of matrix products in forward and loss; segment: layers under one checkpoint
     """
     for inputs, targets in batches:
@@ -89,4 +89,3 @@ def training_step(
         loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-
