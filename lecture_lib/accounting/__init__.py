@@ -13,10 +13,12 @@ hardware     peaks, memory, bandwidth and links of devices, with their sources
 roofline     time bound, ridge, attainable rate, rows to the ridge
 operators    FLOPs and bytes of operators under stated assumptions
 utilization  MFU and HFU, days and device-hours of a run
+budget       all three ledgers of a training or decoding step, its limit, and what would move it
 """
 
 from lecture_lib.accounting import (
     allocator,
+    budget,
     contraction,
     dtypes,
     flops,
@@ -37,6 +39,7 @@ __all__ = [
     "LectureError",
     "Quantity",
     "allocator",
+    "budget",
     "contraction",
     "dtypes",
     "flops",

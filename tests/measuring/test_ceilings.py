@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from lecture_lib.accounting import operators, roofline
+from lecture_lib.accounting.budget import training_step
+from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.accounting.utilization import mfu
 from lecture_lib.measuring import ceilings as module
 from lecture_lib.measuring.ceilings import PATTERNS, Ceilings, Probe, ceilings
@@ -85,6 +87,26 @@ def test_a_measured_device_stands_where_a_printed_one_does() -> None:
     assert "measured on a made-up device, 2026-11-29" in here.peak("fp32").source
     with pytest.raises(LectureError, match="BF16 operands"):
         mfu(400, 1, 1, here.peak("fp32"), dtype="bf16")
+
+
+def test_a_budget_takes_measured_ceilings() -> None:
+    tiny = ModelConfig(
+        vocab_size=11,
+        hidden_size=6,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        head_dim=4,
+        intermediate_size=10,
+        max_position_embeddings=64,
+        tie_word_embeddings=False,
+        gated_mlp=True,
+    )
+    step = training_step(tiny, (2, 5), "fp32", some())
+    assert "a made-up device" in step.name and step.memory == Quantity(8, "GiB")
+    part = "forward: MLP"
+    bound = roofline.time_bound(step.arithmetic[part], step.traffic[part], 800, 100)
+    assert step.time[part].value == pytest.approx(float(bound.value))
 
 
 def test_the_bandwidth_is_the_best_pattern() -> None:
