@@ -62,7 +62,6 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _group(items)
     demanded = os.environ.get("LECTURE_NOTHING_LEFT_OUT") == "1"
     for mark, lacks in NEEDS.items():
         group = [item for item in items if item.get_closest_marker(mark)]
@@ -79,11 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 _MISSING = pytest.StashKey[str]()
 
 
-def _group(items: list[pytest.Item]) -> None:
-    """For `--dist loadgroup`: a file stays in one process, as does all that shares a run of the notebooks."""
-    for item in items:
-        if item.get_closest_marker("xdist_group"):
-            continue
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """For `--dist loadgroup`: a file stays in one process, as does all that shares a run of the notebooks.
+
+    Here, and not when all are collected: xdist reads the marks before a conftest's turn comes then.
+    """
+    if not item.get_closest_marker("xdist_group"):
         folder = ROOT / "tests" / "notebooks"
         name = "notebooks" if folder in item.path.parents else str(item.path)
         item.add_marker(pytest.mark.xdist_group(name))

@@ -237,15 +237,14 @@ def _store(stamped: dict[Path, NotebookNode]) -> list[str]:
     folder = next(iter(stamped)).parent
     with tempfile.TemporaryDirectory() as scratch:
         # The kernel's working folder is that of the source, so the stamped sources are written first.
-        for path, node in stamped.items():
-            _write_if_changed(node, path)
+        changed = {path for path, node in stamped.items() if _write_if_changed(node, path)}
         results = run(list(stamped), Path(scratch), Settings(parameters=False), Progress(sys.stdout))
         for path, result in zip(stamped, results, strict=True):
             if result.status != "passed" or result.output is None:
                 failed.append(f"{path.stem}: not stored, since it did not run through")
                 continue
             node = with_outputs(stamped[path], files.read(result.output).node)
-            if _write_if_changed(node, path):
+            if _write_if_changed(node, path) or path in changed:
                 print(f"wrote {folder.name}/{path.name}")
     return failed
 

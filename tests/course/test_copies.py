@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -233,6 +234,18 @@ def test_nothing_to_submit_is_said(course: Path) -> None:
         copies.lecture_submit([])
 
 
+def _content(url: str) -> list[dict]:
+    """What the server lists; it prints its address a moment before it listens."""
+    for _ in range(100):
+        try:
+            return json.load(urllib.request.urlopen(url, timeout=30))["content"]
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"nothing listens at {url}")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="ends the server with a signal")
 def test_lab_serves_the_copies_on_this_machine_only(
     root: Path, tmp_path: Path, write_exercise: Write
@@ -268,7 +281,7 @@ def test_lab_serves_the_copies_on_this_machine_only(
             address = re.search(r"http://127\.0\.0\.1:(\d+)/\S*\?token=(\w+)", line)
         port, token = address.groups()
         url = f"http://127.0.0.1:{port}/api/contents?token={token}"
-        names = {entry["name"] for entry in json.load(urllib.request.urlopen(url, timeout=30))["content"]}
+        names = {entry["name"] for entry in _content(url)}
         assert names == {"00_first.ipynb"}
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/api/contents", timeout=30)
