@@ -132,7 +132,9 @@ def _said(place: Path, ranks: int) -> str:
     told = []
     for rank in range(ranks):
         log = place / f"{rank}.log"
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.is_file() else []
+        lines = (
+            log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.is_file() else []
+        )
         if lines:
             told.append(f"rank {rank} said: {lines[-1].strip()[:300]}")
     return "; " + "; ".join(told) if told else ""
