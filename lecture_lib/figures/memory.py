@@ -30,9 +30,8 @@ from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 # A row looks the same in every figure, so that two figures can be held side by side.
 _ROWS = ("parameters", "gradients", "main gradients", "master copy", "first moment", "second moment")
-_FILLS = dict(
-    zip(_ROWS, zip((SKY, ORANGE, "white", YELLOW, PALE, PURPLE), HATCHES, strict=True), strict=True)
-)
+_COLOURS = (SKY, ORANGE, "white", YELLOW, PALE, PURPLE)
+_FILLS = {row: (_COLOURS[i], HATCHES[i]) for i, row in enumerate(_ROWS)}
 _NUMBERED = 0.06  # of the axis: a part from this length on holds its number
 SHARDINGS = {
     "replicated": 0,
@@ -64,7 +63,7 @@ def states(
     limit = None if capacity is None else _in(capacity, unit)
     longest = max([*totals.values(), *([limit] if limit else [])])
     with course_style():
-        figure, axes = canvas(title, height=2.3 + 0.58 * len(ledgers), figure=figure)
+        figure, axes = canvas(title, height=2.3 + 0.58 * len(ledgers) + 0.4 * (len(rows) > 5), figure=figure)
         for place, (name, ledger) in enumerate(ledgers.items()):
             start = 0.0
             for row, amount in ledger.items():
@@ -114,7 +113,7 @@ def states(
         figure.legend(
             handles=keys,
             loc="outside lower center",
-            ncols=len(rows),
+            ncols=len(rows) if len(rows) < 6 else 3,
             handleheight=1.3,
             handlelength=1.5,
             columnspacing=1.1,
@@ -157,9 +156,9 @@ def what_fits(
 
 
 def epsilon_placement(gradients: Sequence[float], eps: float, figure: Figure | None = None) -> Drawing:
-    """AdaGrad's first step over its learning rate, with ε inside the root and outside, by the gradient's size.
+    """AdaGrad's first step over its learning rate by the gradient's size: ε inside the root, and outside.
 
-    gradients: two sizes or more, positive, drawn as a line each from the least to the largest
+    gradients: positive sizes, two or more; the lines reach from the least to the largest
     """
     if len(gradients) < 2 or min(gradients) <= 0 or not eps > 0:
         raise LectureError(
@@ -190,6 +189,6 @@ def epsilon_placement(gradients: Sequence[float], eps: float, figure: Figure | N
     )
     return Drawing(
         figure,
-        f"AdaGrad's first step over η by the size of the gradient, for ε = {eps:.0e}, on logarithmic axes: {told}. "
-        "With ε inside, the step shrinks with the gradient below √ε; with ε outside, only below ε.",
+        f"AdaGrad's first step over η by the size of the gradient, for ε = {eps:.0e}. On logarithmic axes, "
+        f"{told}. With ε inside, the step shrinks with the gradient below √ε; with ε outside, only below ε.",
     )

@@ -1,8 +1,8 @@
 """Trains a small network on several processes of this machine, and weighs what each of them holds.
 
-`train_on_ranks` starts `python -m lecture_lib.measuring.ranks` once for each rank: fresh interpreters on every
+`train_on_ranks` starts `python -m lecture_lib.measuring.ranks` once for each rank: a fresh interpreter on any
 system, since a fork after torch's threads have started hangs. The ranks meet at a file, talk by gloo over
-loopback, take one step with replicated and one with sharded states (FSDP2's `fully_shard`), and leave plain
+loopback, take one step with replicated and one with sharded states (FSDP2's `fully_shard`), and leave
 numbers behind.
 """
 
@@ -45,8 +45,8 @@ def train_on_ranks(
 ) -> dict[str, tuple[Rank, ...]]:
     """One data-parallel step of `networks.mlp(widths)`, replicated and then sharded, on `ranks` processes.
 
-    Every process has the same first weights and rows of its own; gradients are averaged. Returns what each rank
-    held, by "replicated" and "sharded". Always on the CPU: one GPU cannot hold two ranks of its fast library.
+    Every process has the same first weights and rows of its own; gradients are averaged. Returns what each
+    rank held, by "replicated" and "sharded". Always on the CPU: two ranks of NCCL need two GPUs.
     No process outlives the call. LectureError, with what the processes said, if one fails or `time_limit`
     seconds pass, or where this torch has no torch.distributed.
     """
@@ -99,8 +99,8 @@ def _run(place: Path, ranks: int, time_limit: float) -> None:
                 break
             if time.monotonic() > end:
                 raise LectureError(
-                    f"expected {ranks} ranks to end within {time_limit:g} s; they did not; if a firewall asks, "
-                    f"let Python talk to this machine itself{_said(place, ranks)}"
+                    f"expected {ranks} ranks to end within {time_limit:g} s; they did not; try again, and if a "
+                    f"firewall asks, let Python talk to this machine itself{_said(place, ranks)}"
                 )
             time.sleep(_PAUSE)
         failed = [rank for rank, process in enumerate(processes) if process.poll()]
