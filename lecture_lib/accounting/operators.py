@@ -20,6 +20,7 @@ from lecture_lib.accounting.contraction import FMA
 from lecture_lib.accounting.dtypes import bytes_per_element, resolve
 from lecture_lib.accounting.flops import OPTIMIZERS
 from lecture_lib.accounting.inputs import amount, unknown, whole
+from lecture_lib.accounting.models import ModelConfig, matmul_parameters
 from lecture_lib.quantity import LectureError, Quantity
 
 IDEAL = "each input read once, each output written once"
@@ -323,6 +324,70 @@ def _query_rows(on_chip: object, s: Number, head_dim: int) -> int:
             f"got {on_chip!r}"
         )
     return rows
+
+
+def kv_cache(config: ModelConfig, positions: int, dtype: object = "bf16") -> Quantity:
+    """Bytes of keys and values of so many positions, over all layers: 2·L·g·d values each."""
+    if config.kv_lora_rank is not None:
+        raise LectureError(
+            f"expected a model that keeps keys and values of each head; got {config.name}, with a latent"
+        )
+    n = _sizes(
+        dtype,
+        L=config.num_hidden_layers,
+        g=config.num_key_value_heads,
+        d=config.head_dim,
+        N=positions,
+    )
+    return Quantity(
+        2 * n["L"] * n["g"] * n["d"] * n["N"] * n["s"],
+        "B",
+        name=f"{config.name}: KV cache",
+        formula="2·L·g·d·N·s",
+        inputs=n,
+        conventions=("keys and values of every layer and key head",),
+    )
+
+
+def decode_step(config: ModelConfig, batch: int, context: int, dtype: object = "bf16") -> Cost:
+    """One new token for each of `batch` sequences that have `context` positions in their caches.
+
+    2·P·b FLOPs with the weights and 4·b·L·h·d·c with the caches; weights are read once for all sequences,
+    each cache once for its own; the new positions' keys and values are written. LectureError for a mixture
+    of experts: which weights it reads depends on the tokens.
+    """
+    if config.num_experts:
+        raise LectureError(
+            f"expected a dense model; got {config.name}, whose tokens choose which experts are read"
+        )
+    P = int(matmul_parameters(config).total)
+    n = _sizes(
+        dtype,
+        P=P,
+        b=batch,
+        c=context,
+        L=config.num_hidden_layers,
+        h=config.num_attention_heads,
+        g=config.num_key_value_heads,
+        d=config.head_dim,
+    )
+    each = int(kv_cache(config, 1, "int8"))
+    return _cost(
+        "decode step",
+        n,
+        (
+            2 * P * n["b"] + 4 * n["b"] * n["L"] * n["h"] * n["d"] * n["c"],
+            "2·P·b + 4·b·L·h·d·c",
+        ),
+        (n["s"] * (P + n["b"] * n["c"] * each), "s·(P + 2·b·c·L·g·d)"),
+        (n["s"] * n["b"] * each, "2·s·b·L·g·d"),
+        (
+            FMA,
+            "leading order",
+            "weights in matrix products read once for the batch, each cache read once",
+            "activations stay on chip",
+        ),
+    )
 
 
 # -- tables and optimizers

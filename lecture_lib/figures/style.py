@@ -61,12 +61,16 @@ def course_style() -> AbstractContextManager[None]:
     return mpl.rc_context(_STYLE)
 
 
-def canvas(title: str, height: float = 5.2) -> tuple[Figure, Axes]:
+def canvas(title: str, height: float = 5.2, figure: Figure | None = None) -> tuple[Figure, Axes]:
     """A figure as wide as a slide with one pair of axes under its title, which is the question it answers.
 
     To be called within `course_style()`. The figure is not pyplot's: nothing shows it but `show`.
+    figure: one that is drawn on anew, as widgets do; its height stays
     """
-    figure = Figure(figsize=(11.0, height), layout="constrained")
+    if figure is None:
+        figure = Figure(figsize=(11.0, height), layout="constrained")
+    else:
+        figure.clear()
     axes = figure.add_subplot()
     figure.suptitle(title, x=0.012, ha="left", fontsize=19, fontweight="bold")
     return figure, axes

@@ -9,10 +9,12 @@ import pytest
 from lecture_lib.accounting.contraction import contraction
 from lecture_lib.accounting.flops import optimizer_update
 from lecture_lib.accounting.hardware import device
+from lecture_lib.accounting.models import load
 from lecture_lib.accounting.operators import (
     Cost,
     attention,
     batched_gemm,
+    decode_step,
     dot,
     elementwise,
     embedding,
@@ -20,6 +22,7 @@ from lecture_lib.accounting.operators import (
     gelu,
     gemm,
     in_sequence,
+    kv_cache,
     layer_norm,
     optimizer_step,
     reduction,
@@ -43,6 +46,7 @@ SIMPLE = [
     rms_norm(3, 7, "fp32"),
     attention(2, 6, 5, 7, 4),
     attention(2, 6, 50, 7, 4, kv_heads=3, on_chip=500),
+    decode_step(load("llama-3.1-8b"), 3, 7),
     embedding(5, 7),
     optimizer_step(11, "adamw", master="fp32"),
     optimizer_step(11, "sgd", gradient="fp32"),
@@ -296,3 +300,23 @@ def test_shown() -> None:
 def test_bad_input_is_one_error(call: object) -> None:
     with pytest.raises(LectureError, match="expected"):
         call()  # type: ignore[operator]
+
+
+def test_a_decoding_step_reads_weights_once_and_every_cache() -> None:
+    llama = load("llama-3.1-8b")
+    assert kv_cache(llama, 1).value == 2 * 32 * 8 * 128 * 2 == 131_072
+    P = 7_504_658_432
+    one, many = decode_step(llama, 1, 1000), decode_step(llama, 16, 1000)
+    assert one.reads.value == 2 * P + 1000 * 131_072 and one.writes.value == 131_072
+    assert many.reads.value == 2 * P + 16 * 1000 * 131_072
+    # Every query head meets every cached position: a score and a weighted value, 2·d FLOPs each.
+    assert one.flops.value == 2 * P + 4 * 32 * 32 * 128 * 1000
+    assert many.flops.value == 16 * one.flops.value
+    assert decode_step(llama, 1, 1000, "fp32").bytes.value == 2 * one.bytes.value
+
+
+def test_a_decoding_step_of_a_model_that_it_does_not_know_is_refused() -> None:
+    with pytest.raises(LectureError, match="dense model"):
+        decode_step(load("mixtral-8x7b"), 1, 1)
+    with pytest.raises(LectureError, match="latent"):
+        kv_cache(load("deepseek-v3"), 1)

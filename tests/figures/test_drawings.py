@@ -8,9 +8,12 @@ from matplotlib.text import Text
 
 from lecture_lib.accounting import models
 from lecture_lib.accounting.flops import beyond_6pt
+from lecture_lib.accounting.hardware import device
+from lecture_lib.accounting.operators import dot, gelu, gemm, relu, vector_matrix
 from lecture_lib.figures import Drawing, show
 from lecture_lib.figures.flops import full_over_6pt, three_products
 from lecture_lib.figures.ledgers import ledger_bars
+from lecture_lib.figures.roofline import Point, decode_batches, gemm_on_roofline, under_the_roof
 from lecture_lib.figures.storage import allocator_steps, storage_map
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
@@ -28,6 +31,31 @@ def training_state() -> dict[str, Ledger]:
     sizes = {"weights": 14, "gradients": 14, "first moment": 28, "second moment": 28}
     rows = {name: Quantity(size, "GB") for name, size in sizes.items()}
     return {"to store": Ledger({"weights": rows["weights"]}), "to train": Ledger(rows)}
+
+
+def lecture_points() -> Drawing:
+    h100 = device("H100-SXM")
+    points = [Point(f"M = {M}", gemm(M, 4096, 4096)) for M in (1, 128, 1024)]
+    return under_the_roof("How many rows?", h100.peak("bf16"), h100.bandwidth, points)
+
+
+def own_points(bandwidth: str, peak: str, times: dict[int, float]) -> Drawing:
+    points = [
+        Point(f"M = {M}", gemm(M, 4096, 8192, "fp32"), Quantity(seconds, "s")) for M, seconds in times.items()
+    ]
+    rates = (Quantity(float(text.split()[0]), text.split()[1]) for text in (peak, bandwidth))
+    return under_the_roof("How near?", *(rate.to(rate.unit[1:]) for rate in rates), points)
+
+
+CPU_TIMES = {1: 6.4e-3, 4: 18e-3, 16: 17e-3, 64: 35e-3, 256: 108e-3, 1024: 420e-3}
+
+
+def four_operators() -> Drawing:
+    h100 = device("H100-SXM")
+    costs = {"ReLU": relu(2**20), "dot product": dot(2**20), "vector × matrix": vector_matrix(4096)}
+    points = [Point(name, cost) for name, cost in {**costs, "GELU": gelu(2**20)}.items()]
+    others = {"FP32 vector lanes:": h100.vector_peak()}
+    return under_the_roof("Which?", h100.peak("bf16"), h100.bandwidth, points, others)
 
 
 DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
@@ -56,6 +84,43 @@ DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
             12, {"x": range(12), "x.T": [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11], "x[1]": [4, 5, 6, 7]}
         ),
         ["x.T touches 12 of 12", "x[1] touches 4 of 12"],
+    ),
+    "roofline": (
+        lecture_points,
+        [
+            "ridge at 295.4 FLOP/B",
+            "M = 1: 0.9995 FLOP/B, at most 3.348 TFLOP/s, limited by bandwidth",
+            "M = 1024: 682.7 FLOP/B, at most 989.5 TFLOP/s, limited by arithmetic",
+        ],
+    ),
+    "roofline, measured": (
+        lambda: own_points("16.9 GB/s", "204 GFLOP/s", CPU_TIMES),
+        ["M = 4: 1.997 FLOP/B, at most 33.75 GFLOP/s, limited by bandwidth, measured 14.91 GFLOP/s, 44% of"],
+    ),
+    "roofline, measured far below": (
+        lambda: own_points("900 GB/s", "9000 GFLOP/s", {1: 0.5, 1024: 9.0}),
+        ["measured 134.2 MFLOP/s"],
+    ),
+    "roofline, other ceilings": (four_operators, ["FP32 vector lanes: 67 TFLOP/s", "GELU: 5 FLOP/B"]),
+    "roofline, one product": (
+        lambda: gemm_on_roofline(128, 4096, 4096, "H100-SXM", "bf16"),
+        ["M = 128, at least 10.64 µs", "W is 4,096 × 4,096"],
+    ),
+    "roofline, least product": (
+        lambda: gemm_on_roofline(1, 64, 64, "TPU-v7x", "bf16"),
+        ["bandwidth is the limit"],
+    ),
+    "roofline, most product": (
+        lambda: gemm_on_roofline(16_384, 16_384, 16_384, "T4", "fp16"),
+        ["arithmetic is the limit"],
+    ),
+    "decode batches": (
+        lambda: decode_batches("llama-3.1-8b", 8_192, 8, "H100-SXM"),
+        ["One: 208 at most; 8: 1,136;", "59 fit into 80 GB"],
+    ),
+    "decode batches, short": (
+        lambda: decode_batches("llama-3.1-8b", 256, 1024, "H200-SXM"),
+        ["arithmetic is the limit"],
     ),
     "allocator steps": (allocator_steps, ["513 B asked, 1,024 B allocated, 2 MiB reserved"]),
 }
@@ -117,6 +182,15 @@ def test_bad_input_is_refused() -> None:
         full_over_6pt({})
     with pytest.raises(LectureError, match='row "6PT"'):
         full_over_6pt({"x": Ledger({"a": Quantity(1, "FLOP")})})
+    h100 = device("H100-SXM")
+    with pytest.raises(LectureError, match="at least one point"):
+        under_the_roof("?", h100.peak("bf16"), h100.bandwidth, [])
+    with pytest.raises(LectureError, match="dense peak"):
+        under_the_roof("?", h100.sparse_peak("bf16"), h100.bandwidth, [Point("a", gemm(1, 2, 3))])
+    with pytest.raises(LectureError, match="take 59 sequences at most"):
+        decode_batches("llama-3.1-8b", 8_192, 60, "H100-SXM")
+    with pytest.raises(LectureError, match="more memory or a shorter context"):
+        decode_batches("llama-3.1-70b", 8_192, 1, "H100-SXM")
 
 
 def test_figures_need_no_torch() -> None:
