@@ -6,5 +6,6 @@ autograd    what a forward pass keeps for its backward
 flops       FLOPs that really ran, with what could not be counted named
 timing      how long a callable takes, and how sure that is
 ceilings    what the device reaches: bandwidth, products, launches; kept once measured
+bounds      operators' least times beside their own
 comparison  a prediction beside its measurement
 """
