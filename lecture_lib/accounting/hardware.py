@@ -8,7 +8,6 @@ conventions, which `lecture_lib.accounting.utilization` reads.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -190,6 +189,8 @@ def read(path: Path) -> tuple[dict[str, Device], dict[str, str], dict[str, str]]
     LectureError for a file that cannot be read, an unknown key, unit, format or source, a missing figure, or
     a name that two rows claim.
     """
+    import tomllib  # only where a device is looked up
+
     try:
         with path.open("rb") as file:
             table = tomllib.load(file, parse_float=Fraction)
