@@ -1,7 +1,7 @@
 """Gradient accumulation: how microbatches' losses and gradients combine.
 
-Its memory is `peak.mlp_peak(…, microbatches=K)` and `peak.transformer_peak(…, microbatches=K)`: activations of one
-microbatch at a time, but gradients that live through every forward after the first.
+Its memory is `peak.mlp_peak(…, microbatches=K)` and `peak.transformer_peak(…, microbatches=K)`: activations
+of one microbatch at a time, but gradients that live through every forward after the first.
 """
 
 from __future__ import annotations

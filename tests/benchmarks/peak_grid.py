@@ -3,8 +3,8 @@
     python tests/benchmarks/peak_grid.py            the whole grid: every row, then the worst
     python tests/benchmarks/peak_grid.py mlp        of one network alone ("mlp" or "transformer")
 
-`tests/measuring/test_peak.py` runs a part of the same grid. oneDNN is off, since its scratch for BF16 products
-differs between processors.
+`tests/measuring/test_peak.py` runs a part of the same grid. oneDNN is off, since its scratch for BF16
+products differs between processors.
 """
 
 from __future__ import annotations
