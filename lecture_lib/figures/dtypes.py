@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from lecture_lib.accounting.dtypes import Format
 from lecture_lib.accounting.formats import (
+    Fields,
     decode,
     encode,
     fields,
@@ -62,42 +65,110 @@ def bit_layout(value: float, dtypes: Sequence[object]) -> Drawing:
 
     LectureError for more than six formats or one of more than 32 bits
     """
-    rows = [(fields(encode(value, dtype), dtype), encode(value, dtype)) for dtype in dtypes]
-    if not 1 <= len(rows) <= 6 or any(len(str(parts).replace(" ", "")) > 32 for parts, _ in rows):
+    codes = [(fields(0, dtype).format, encode(value, dtype)) for dtype in dtypes]
+    if not 1 <= len(codes) <= 6 or any(fmt.bits > 32 for fmt, _ in codes):
         raise LectureError("expected one to six formats of at most 32 bits, so that each bit can be seen")
-    told = []
+    rows = [(_name(fmt), fields(code, fmt), decode(code, fmt)) for fmt, code in codes]
+    return _bits(f"Where are the bits of {value:.6g}?", f"bits of {value:.6g}", rows, None)
+
+
+def flipped_bit(dtype: object, value: float, bit: int, figure: Figure | None = None) -> Drawing:
+    """A value's bits in one format, and what it becomes when one of them is flipped; bit 0 is the last.
+
+    figure: one that is drawn on anew. LectureError for a bit that the format does not have.
+    """
+    fmt = fields(0, dtype).format
+    width = (fmt.sign or 0) + (fmt.exponent or 0) + (fmt.fraction or 0)
+    if not 0 <= bit < width:
+        raise LectureError(f"expected one of {_name(fmt)}'s bits, 0 (the last) to {width - 1}; got {bit}")
+    code = encode(value, fmt)
+    flipped = code ^ 1 << bit
+    rows = [
+        (_name(fmt), fields(code, fmt), decode(code, fmt)),
+        (f"bit {bit} flipped", fields(flipped, fmt), decode(flipped, fmt)),
+    ]
+    told = f"bits of {value:.6g} in {_name(fmt)}, and with bit {bit} flipped"
+    return _bits("What does one flipped bit change?", told, rows, figure, width - 1 - bit)
+
+
+def _bits(
+    title: str,
+    told: str,
+    rows: Sequence[tuple[str, Fields, float]],
+    figure: Figure | None,
+    marked: int | None = None,
+) -> Drawing:
+    """Rows of (name, fields, value); `marked` is a bit's place in the last row, from the left."""
     with course_style():
-        figure, axes = canvas(f"Where are the bits of {value:.6g}?", height=1.5 + 0.62 * len(rows))
-        widest = 0
-        for place, (parts, code) in enumerate(rows):
-            x, kept = 0, decode(code, parts.format)
-            texts = str(parts).split(" ")
-            for (_, fill), text in zip(_FIELDS, texts, strict=True):
-                for bit in text:
-                    axes.add_patch(
-                        Rectangle((x, place), 1, 0.78, facecolor=fill, edgecolor=GREY, linewidth=0.8)
-                    )
-                    axes.text(x + 0.5, place + 0.4, bit, ha="center", va="center", fontsize=14)
-                    x += 1
-                around = (x - len(text), place)
-                axes.add_patch(
-                    Rectangle(around, len(text), 0.78, fill=False, edgecolor=BLACK, linewidth=2.4, zorder=3)
+        figure, axes = canvas(title, 1.7 + 0.62 * len(rows), figure)
+        _by_hand(figure, axes)
+        widest = max(len(str(parts).replace(" ", "")) for _, parts, _ in rows)
+        for place, (name, parts, value) in enumerate(rows):
+            x = 0
+            for (_, fill), text in zip(_FIELDS, str(parts).split(" "), strict=True):
+                around = Rectangle(
+                    (x, place), len(text), 0.78, facecolor=fill, edgecolor=BLACK, linewidth=2.4
                 )
-            name = _name(parts.format)
-            axes.text(-0.4, place + 0.4, name, ha="right", va="center", fontweight="bold")
-            axes.text(x + 0.4, place + 0.4, f"= {kept:.8g}", va="center")
-            widest = max(widest, x)
-            told.append(f"{name}: {parts} is {kept:.8g}")
-        x = 0.0
-        for (label, _), text in zip(_FIELDS, str(rows[0][0]).split(" "), strict=True):
-            middle = {"sign": -0.4, "exponent": x + 1.5, "fraction": x + len(text) / 2}[label]
-            axes.text(
-                middle, -0.2, label, ha="center" if label != "sign" else "right", va="bottom", color=GREY
-            )
+                axes.add_patch(around)
+                for bit in text:
+                    this = place == len(rows) - 1 and x == marked
+                    look: Any = {"fontweight": "bold"} if this else {}
+                    shown = f"[{bit}]" if this else bit
+                    axes.text(x + 0.5, place + 0.4, shown, ha="center", va="center", fontsize=14, **look)
+                    x += 1
+            axes.text(-0.3, place + 0.4, name, ha="right", va="center", fontweight="bold")
+            axes.text(x + 0.3, place + 0.4, f"= {value:.8g}", va="center")
+        x = 0
+        for (label, _), text in zip(_FIELDS, str(rows[0][1]).split(" "), strict=True):
+            ends = {
+                "sign": (0.7, "right"),
+                "exponent": (x + 0.1, "left"),
+                "fraction": (x + len(text) / 2, "left"),
+            }
+            axes.text(ends[label][0], -0.2, label, ha=ends[label][1], va="bottom", color=GREY)
             x += len(text)
-        axes.set(xlim=(-4.0, widest + 6.5), ylim=(len(rows), -1.0))
+        axes.set(xlim=(-6.0 * widest / 24, widest * 1.27), ylim=(len(rows), -1.0))
         axes.axis("off")
-    return Drawing(figure, f"Sign, exponent and fraction bits of {value:.6g}. {'; '.join(told)}.")
+    lines = "; ".join(f"{name}: {parts} is {value:.8g}" for name, parts, value in rows)
+    return Drawing(figure, f"Sign, exponent and fraction {told}. {lines}.")
+
+
+def _by_hand(figure: Figure, axes: Axes) -> None:
+    """Axes where they are wanted: with this many words, Matplotlib's own layout takes most of the time."""
+    figure.set_layout_engine("none")
+    axes.set_position((0.0, 0.0, 1.0, 1.0 - 0.55 / figure.get_figheight()))
+
+
+def survivors(value: float, update: float, figure: Figure | None = None) -> Drawing:
+    """What five formats keep of a value, and of an update that is added to it, in words and numbers.
+
+    figure: one that is drawn on anew
+    """
+    rows = []
+    for dtype in ("fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"):
+        kept = rounded(value, dtype)
+        moved = rounded(kept + update, dtype) if math.isfinite(kept) else kept
+        if not math.isfinite(kept):
+            word = "too large"
+        elif value and not kept:
+            word = "becomes 0"
+        else:
+            word = "update survives" if moved != kept else "update is lost"
+        rows.append((_name(fields(0, dtype).format), f"{kept:.7g}", f"{moved:.7g}", word))
+    with course_style():
+        figure, axes = canvas(f"Which format survives {value:g}, and {update:g} added to it?", 4.6, figure)
+        _by_hand(figure, axes)
+        heads = ("", "stored", "after the update", "")
+        for place, row in enumerate([heads, *rows]):
+            for x, text in zip((0, 1.6, 4.0, 7.2), row, strict=True):
+                lost = row[-1] not in ("update survives", "")
+                look: Any = {"fontweight": "bold"} if x in (0, 7.2) else {}
+                color = GREY if place == 0 else VERMILLION if x == 7.2 and lost else BLACK
+                axes.text(x, place, text, va="center", color=color, **look)
+        axes.set(xlim=(-0.2, 10), ylim=(len(rows) + 0.5, -0.6))
+        axes.axis("off")
+    lines = "; ".join(f"{name}: {kept}, then {moved}, {word}" for name, kept, moved, word in rows)
+    return Drawing(figure, f"What formats keep of {value:g} and of {update:g} added to it. {lines}.")
 
 
 def range_and_spacing(dtypes: Sequence[object], mark: float | None = None) -> Drawing:
@@ -116,14 +187,14 @@ def range_and_spacing(dtypes: Sequence[object], mark: float | None = None) -> Dr
             ends = [low, float(smallest_normal(fmt)), 2.0 ** math.floor(math.log2(high))]
             relative = [float(spacing(end, fmt)) / end for end in ends]
             axes.plot([*ends, high], [*relative, relative[-1]], color=color, linestyle=dash)
-            axes.plot([high], [relative[-1]], color=color, marker="|", markersize=18, markeredgewidth=2.5)
+            axes.plot([high], [relative[-1]], color=color, marker="|", markersize=12, markeredgewidth=2.5)
             axes.annotate(
                 f"{_name(fmt)}, up to {_short(high)}",
                 (high, relative[-1]),
-                xytext=(9, 0) if high < 1e10 else (-6, 8),  # beyond its end, or above it at the edge
+                xytext=(11, 0) if high < 1e10 else (-6, 8),  # beyond its end, or above it at the edge
                 textcoords="offset points",
                 ha="left" if high < 1e10 else "right",
-                va="center" if high < 1e10 else "bottom",
+                va="center" if fmt.fraction in (3, 10) else "bottom",
                 color=color,
                 fontweight="bold",
             )
