@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lecture_lib.exercises.key import Exercise
 
 SETUP = "setup_cell.py.txt"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PICTURE = "docs/three_budgets.svg"
 
 
@@ -250,7 +251,10 @@ def _store(stamped: dict[Path, NotebookNode]) -> list[str]:
 
 
 def with_outputs(stamped: NotebookNode, executed: NotebookNode) -> NotebookNode:
-    """The stamped notebook with the executed one's outputs, as stored: no stderr, counted from 1."""
+    """The stamped notebook with the executed one's outputs, as stored: no stderr, counted from 1.
+
+    A widget keeps the picture that it started with: its live view is of one kernel, and is gone with it.
+    """
     node = copy.deepcopy(stamped)
     ran = {cell.id: cell for cell in executed.cells}
     for number, cell in enumerate(files.code_cells(node), start=1):
@@ -259,6 +263,7 @@ def with_outputs(stamped: NotebookNode, executed: NotebookNode) -> NotebookNode:
         for output in cell.outputs:
             if output.output_type == "execute_result":
                 output.execution_count = number
+            output.get("data", {}).pop(WIDGET_VIEW, None)
     return node
 
 

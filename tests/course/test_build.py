@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -233,3 +234,12 @@ def test_no_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         headless.key_folder()
     with pytest.raises(LectureError, match="nowhere"):
         headless.key_folder("nowhere")
+
+
+def test_a_widget_is_stored_as_its_first_picture(course: Path) -> None:
+    made = stamped(course)
+    executed = copy.deepcopy(made)
+    data = {build.WIDGET_VIEW: {"model_id": "3f"}, "text/html": "<img alt='a b c d'>", "text/plain": "Widget"}
+    cell(executed, "09-run").outputs = [nbformat.v4.new_output("execute_result", data, execution_count=2)]
+    (output,) = cell(build.with_outputs(made, executed), "09-run").outputs
+    assert set(output.data) == {"text/html", "text/plain"}
