@@ -28,6 +28,10 @@ def score_maps(maps: Mapping[str, Sequence[Sequence[float]]]) -> Drawing:
             f"expected one to {_MOST_MAPS} matrices of one shape; got {len(scores)} of {sorted(shapes)}"
         )
     queries, keys = next(iter(shapes))
+    ranges = {
+        name: f"from {matrix.min():.1f} to {matrix.max():.1f}".replace("-", "−")
+        for name, matrix in scores.items()
+    }
     ranks = {name: int(numpy.linalg.matrix_rank(matrix)) for name, matrix in scores.items()}
     with course_style():
         figure = Figure(figsize=(11.0, 5.2), layout="constrained")
@@ -41,10 +45,13 @@ def score_maps(maps: Mapping[str, Sequence[Sequence[float]]]) -> Drawing:
             axes.set_title(name, fontsize=15.5, loc="left")
             if place == 0:
                 axes.set_ylabel(f"{queries} queries")
-            axes.set_xlabel(f"{keys} keys\nfrom {matrix.min():.1f} to {matrix.max():.1f}\nrank {ranks[name]}")
+            axes.set_xlabel(f"{keys} keys\n{ranges[name]}\nrank {ranks[name]}")
     told = "; ".join(
-        f"{name}: from {matrix.min():.1f} to {matrix.max():.1f}, rank {ranks[name]}"
+        f"{name}: {ranges[name]}, rank {ranks[name]}"
         + (", every row a multiple of the others" if ranks[name] == 1 else "")
-        for name, matrix in scores.items()
+        for name in scores
     )
-    return Drawing(figure, f"Attention scores of {queries} queries and {keys} keys, as grey maps. {told}.")
+    return Drawing(
+        figure,
+        f"Attention scores of {queries} queries and {keys} keys, as grey maps. From left to right: {told}.",
+    )

@@ -11,6 +11,7 @@ from lecture_lib.accounting.flops import beyond_6pt
 from lecture_lib.accounting.hardware import device
 from lecture_lib.accounting.operators import dot, gelu, gemm, relu, vector_matrix
 from lecture_lib.figures import Drawing, show
+from lecture_lib.figures.einops import score_maps
 from lecture_lib.figures.flops import full_over_6pt, three_products
 from lecture_lib.figures.ledgers import ledger_bars
 from lecture_lib.figures.roofline import Point, decode_batches, gemm_on_roofline, under_the_roof
@@ -74,6 +75,15 @@ DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
     "full over 6PT": (
         lambda: full_over_6pt(ledgers_over_6pt()),
         ["Llama 3.1 8B, 131,072: 3.07 times, attention +214%", "Qwen3-30B-A3B, 8,192: 0.152 times"],
+    ),
+    "score maps": (
+        lambda: score_maps(
+            {
+                "as meant": [[1, 2, -3], [2, 0, 1], [0, 1, 4]],
+                "dimm in K": [[1, 2, 3], [2, 4, 6], [-3, -6, -9]],
+            }
+        ),
+        ["3 queries and 3 keys", "as meant: from −3.0 to 4.0, rank 3", "dimm in K: from −9.0 to 6.0, rank 1"],
     ),
     "ledger bars": (
         lambda: ledger_bars(training_state(), "GB", "How much is the model?"),
@@ -172,6 +182,12 @@ def test_no_word_is_cut_off_or_under_another(drawing: tuple[Drawing, list[str]])
             across = min(box.x1, its.x1) - max(box.x0, its.x0)
             down = min(box.y1, its.y1) - max(box.y0, its.y0)
             assert across <= 2 or down <= 2, f"{text!r} and {other!r} overlap"
+
+
+def test_score_maps_need_one_shape() -> None:
+    for maps in ({}, {"a": [[1]], "b": [[1, 2]]}, {"a": [1, 2]}, {name: [[1]] for name in "abcd"}):
+        with pytest.raises(LectureError, match="matrices of one shape"):
+            score_maps(maps)  # type: ignore[arg-type]
 
 
 def test_bad_input_is_refused() -> None:
