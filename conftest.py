@@ -78,17 +78,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 _MISSING = pytest.StashKey[str]()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """For `--dist loadgroup`: a file stays in one process, as does all that shares a run of the notebooks.
-
-    Here, and not when all are collected: xdist reads the marks before a conftest's turn comes then.
-    """
-    if not item.get_closest_marker("xdist_group"):
-        folder = ROOT / "tests" / "notebooks"
-        name = "notebooks" if folder in item.path.parents else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(name))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if _MISSING in item.stash:
         pytest.fail(item.stash[_MISSING], pytrace=False)

@@ -52,7 +52,7 @@ def _run(folder: Path, tools: Path, *arguments: str, **environment: str) -> subp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a browser is found without the PATH")
-@pytest.mark.parametrize("processes", [[], ["-n", "2", "--dist", "loadgroup"]], ids=["one", "two"])
+@pytest.mark.parametrize("processes", [[], ["-n", "2", "--dist", "loadfile"]], ids=["one", "two"])
 def test_what_is_left_out_is_said_by_name(tmp_path: Path, processes: list[str]) -> None:
     done = _run(tmp_path, tmp_path / "no tools", *processes)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -220,7 +220,7 @@ def test_the_tests_run_in_the_project_with_what_the_caller_adds(project: Project
     assert name == "pytest" and Path(str(folder)).resolve() == project.root.resolve()
     assert isinstance(arguments, list) and arguments[-2:] == ["-k", "one"] and "-n" not in arguments
     _, alone, _ = started(project.start("test"))
-    assert isinstance(alone, list) and "loadgroup" in alone
+    assert isinstance(alone, list) and "loadfile" in alone
 
 
 @pytest.mark.parametrize(("pytests", "ours"), [(0, 0), (1, 1), (2, 3), (3, 3), (4, 2), (5, 2)])
