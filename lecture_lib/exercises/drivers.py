@@ -153,3 +153,107 @@ def kept_by_result(function: Any, inputs: Inputs) -> Any:
     if not isinstance(result, torch.Tensor):
         return result
     return {"values": result.clone(), "bytes kept alive": result.untyped_storage().nbytes()}
+
+
+class _SimulatedDevice:
+    """A device that works through a queue while the host goes on; both clocks are counted, in microseconds."""
+
+    def __init__(self, launch: int, pending: int, durations: Sequence[int]) -> None:
+        self._launch, self._durations = launch, list(durations)
+        self._host, self._free, self._calls = 0, pending, 0
+
+    def launch(self) -> None:
+        self._host += self._launch
+        duration = self._durations[min(self._calls, len(self._durations) - 1)]
+        self._free = max(self._free, self._host) + duration
+        self._calls += 1
+
+    def synchronize(self) -> None:
+        self._host = max(self._host, self._free)
+
+    def now(self) -> int:
+        return self._host
+
+
+@driver("asynchronous_device")
+def asynchronous_device(function: Any, inputs: Inputs) -> Any:
+    """Calls `function(work, device, warmup, repeats)` with a simulated device, and returns what it returns.
+
+    `work()` takes the host `launch` µs and queues the next kernel of `durations` (the last one again when they
+    are used up) behind `pending` µs that are queued before; `device.now()` is the host's clock in µs,
+    `device.synchronize()` waits for the queue to empty. No real time passes.
+    """
+    device = _SimulatedDevice(inputs["launch"], inputs["pending"], inputs["durations"])
+    return function(device.launch, device, inputs["warmup"], inputs["repeats"])
+
+
+@driver("block_quantizer")
+def block_quantizer(quantize: Any, inputs: Inputs) -> Any:
+    """Calls `quantize(values, block, element)` with each row of a matrix, as a list of floats.
+
+    inputs: values (tensor, rows × columns), block, element (a format's name). The function returns elements and
+    scales; the rows come back with both, and with the values that they stand for where each has its scale.
+    """
+    block, rows = inputs["block"], []
+    for values in inputs["values"].double().tolist():
+        made = quantize(values, block, inputs["element"])
+        if not (isinstance(made, tuple | list) and len(made) == 2 and all(map(_is_listed, made))):
+            return made
+        elements, scales = (list(part) for part in made)
+        row = {"elements": elements, "scales": scales}
+        if len(elements) == len(values) and len(scales) == -(-len(values) // block):
+            row["values"] = [element * scales[i // block] for i, element in enumerate(elements)]
+        rows.append(row)
+    return rows
+
+
+def _is_listed(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, list | tuple) or (isinstance(value, torch.Tensor) and value.ndim == 1)
+
+
+@driver("optimizer_steps")
+def optimizer_steps(step: Any, inputs: Inputs) -> Any:
+    """Calls `step(w, g, …)` for each row of gradients, handing on the arrays that it returns.
+
+    inputs: w (n,) and gradients (steps, n), float64; keeps, the names of what is handed on beside w ("s", or
+    "m v t", where t counts the steps from 1), all 0 at first; the rest are settings. The function returns the
+    new w, then each array kept, in this order. Back come the weights after each step, and what is kept at last.
+    """
+    import torch
+
+    settings = {name: value for name, value in inputs.items() if name not in ("w", "gradients", "keeps")}
+    kept_names = inputs["keeps"].split()
+    names = [name for name in kept_names if name != "t"]
+    w, kept = inputs["w"].clone(), {name: torch.zeros_like(inputs["w"]) for name in names}
+    seen = []
+    for t, g in enumerate(inputs["gradients"], start=1):
+        count = {"t": t} if "t" in kept_names else {}
+        result = step(w=w, g=g.clone(), **kept, **count, **settings)
+        if result is ...:
+            return ...
+        if not isinstance(result, tuple | list) or len(result) != 1 + len(names):
+            raise TypeError(f"expected {', '.join(['w', *names])} to be returned, in this order")
+        w, kept = result[0], dict(zip(names, result[1:], strict=True))
+        seen.append(w.clone())
+    return {"w": torch.stack(seen), **kept}
+
+
+@driver("after_one_step")
+def after_one_step(function: Any, inputs: Inputs) -> Any:
+    """Calls `function(model, optimizer)` after one step of training.
+
+    inputs: widths, dtype, optimizer (a class of torch.optim), frozen (how many first layers do not train)
+    """
+    import torch
+
+    dtype = getattr(torch, inputs["dtype"])
+    model = small_mlp(inputs["widths"], 0).to(dtype)
+    layers = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
+    for layer in layers[: inputs["frozen"]]:
+        layer.requires_grad_(False)
+    optimizer = getattr(torch.optim, inputs["optimizer"])(model.parameters(), lr=0.01)
+    model(torch.ones(2, inputs["widths"][0], dtype=dtype)).sum().backward()
+    optimizer.step()
+    return function(model, optimizer)

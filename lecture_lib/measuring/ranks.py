@@ -99,8 +99,8 @@ def _run(place: Path, ranks: int, time_limit: float) -> None:
                 break
             if time.monotonic() > end:
                 raise LectureError(
-                    f"expected {ranks} ranks to end within {time_limit:g} s; they did not; try again, and if a "
-                    f"firewall asks, let Python talk to this machine itself{_said(place, ranks)}"
+                    f"expected {ranks} ranks to end within {time_limit:g} s; they did not; try again, and if "
+                    f"a firewall asks, let Python talk to this machine itself{_said(place, ranks)}"
                 )
             time.sleep(_PAUSE)
         failed = [rank for rank, process in enumerate(processes) if process.poll()]
