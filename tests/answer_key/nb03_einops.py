@@ -397,6 +397,15 @@ MASKED = Exercise(
             see="03-pool",
         ),
         Mistake(
+            "padding-summed",
+            "You divided by the number of real positions, and still added up the padding.",
+            Edit(
+                'einsum(x, real, "batch position feature, batch position -> batch feature")',
+                "x.sum(dim=1)",
+            ),
+            see="03-pool",
+        ),
+        Mistake(
             "mask-ignored",
             "That is the mean over all positions, padding and all.",
             mask_ignored,
@@ -852,6 +861,17 @@ def intensity_axes_twice(pattern, sizes, bits):
     return flops / (values * bits / 8)
 
 
+def intensity_exact(pattern, sizes, bits):
+    from math import prod
+
+    inputs, output = pattern.split("->")
+    left, right = inputs.split(",")
+    outputs = prod(sizes[axis] for axis in output.split())
+    terms = prod(sizes[axis] for axis in set(left.split() + right.split()) - set(output.split()))
+    values = sum(prod(sizes[axis] for axis in part.split()) for part in (left, right, output))
+    return outputs * (2 * terms - 1) / (values * bits / 8)
+
+
 def intensity_of_outputs(pattern, sizes, bits):
     from math import prod
 
@@ -939,6 +959,13 @@ INTENSITY = Exercise(
             "An axis that both inputs name is one axis: its size enters the FLOPs once.",
             intensity_axes_twice,
             see="03-cost",
+        ),
+        Mistake(
+            "exact-count",
+            "These are the exact FLOPs, an addition less for each output; leading order is asked for: 2 for each "
+            "product.",
+            intensity_exact,
+            see="03-ex13-prompt",
         ),
         Mistake(
             "outputs-only",
