@@ -191,8 +191,9 @@ def asynchronous_device(function: Any, inputs: Inputs) -> Any:
 def block_quantizer(quantize: Any, inputs: Inputs) -> Any:
     """Calls `quantize(values, block, element)` with each row of a matrix, as a list of floats.
 
-    inputs: values (tensor, rows × columns), block, element (a format's name). The function returns elements and
-    scales; the rows come back with both, and with the values that they stand for where each has its scale.
+    inputs: values (tensor, rows × columns), block, element (a format's name). The function returns elements
+    and scales; the rows come back with both, and with the values that they stand for where each has its
+    scale.
     """
     block, rows = inputs["block"], []
     for values in inputs["values"].double().tolist():

@@ -149,9 +149,9 @@ def survivors(value: float, update: float, figure: Figure | None = None) -> Draw
         kept = rounded(value, dtype)
         moved = rounded(kept + update, dtype) if math.isfinite(kept) else kept
         if not math.isfinite(kept):
-            word = "too large"
+            word = "value too large"
         elif value and not kept:
-            word = "becomes 0"
+            word = "value becomes 0"
         else:
             word = "update survives" if moved != kept else "update is lost"
         rows.append((_name(fields(0, dtype).format), f"{kept:.7g}", f"{moved:.7g}", word))

@@ -99,3 +99,21 @@ def test_the_models_weights_do_not_hang_on_torchs_seed() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert [type(layer).__name__ for layer in one] == ["Linear", "ReLU", "Linear"]
     assert not torch.equal(one[0].weight, drivers.small_mlp([3, 4, 2], seed=6)[0].weight)
+
+
+def test_block_quantizer_scales_back_where_each_value_has_its_scale() -> None:
+    case = {"values": array([[3.0, 1.0, -4.0], [0.5, 8.0, 2.0]]), "block": 2, "element": "fp4_e2m1"}
+
+    def halves(values, block, element):
+        return [value / 2 for value in values], [2.0] * -(-len(values) // block)
+
+    rows = [dict(row["dict"]) for row in values("block_quantizer", halves, case)]
+    assert [row["values"] for row in rows] == [[3.0, 1.0, -4.0], [0.5, 8.0, 2.0]]
+    assert rows[0]["scales"] == [2.0, 2.0]
+
+    def one_scale(values, block, element):
+        return torch.tensor(values), (1.0,)
+
+    (row, _) = (dict(row["dict"]) for row in values("block_quantizer", one_scale, case))
+    assert row["scales"] == [1.0] and "values" not in row
+    assert values("block_quantizer", lambda values, block, element: 7, case) == 7

@@ -1,5 +1,6 @@
 """Every drawing: its facts in its text, type that a room can read, no word cut off or on top of another."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -11,11 +12,22 @@ from lecture_lib.accounting.flops import beyond_6pt
 from lecture_lib.accounting.hardware import device
 from lecture_lib.accounting.operators import dot, gelu, gemm, relu, vector_matrix
 from lecture_lib.figures import Drawing, show
+from lecture_lib.figures.dtypes import (
+    bit_layout,
+    error_by_scales,
+    flipped_bit,
+    gradients_in_range,
+    range_and_spacing,
+    running_sums,
+    shared_scale,
+    survivors,
+)
 from lecture_lib.figures.einops import score_maps
 from lecture_lib.figures.flops import full_over_6pt, three_products
 from lecture_lib.figures.ledgers import ledger_bars
 from lecture_lib.figures.roofline import Point, decode_batches, gemm_on_roofline, under_the_roof
 from lecture_lib.figures.storage import allocator_steps, storage_map
+from lecture_lib.figures.utilization import clock_stops, days_of_a_run, misreadings, step_utilization
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 
@@ -57,6 +69,11 @@ def four_operators() -> Drawing:
     points = [Point(name, cost) for name, cost in {**costs, "GELU": gelu(2**20)}.items()]
     others = {"FP32 vector lanes:": h100.vector_peak()}
     return under_the_roof("Which?", h100.peak("bf16"), h100.bandwidth, points, others)
+
+
+def steps() -> dict[str, tuple[Quantity, Quantity]]:
+    pairs = {"1 sequence": (0.88, 0.22), "8 sequences": (0.96, 0.47), "BF16 products": (0.97, 1.02)}
+    return {name: (Quantity(bound), Quantity(got)) for name, (bound, got) in pairs.items()}
 
 
 DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
@@ -131,6 +148,64 @@ DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
     "decode batches, short": (
         lambda: decode_batches("llama-3.1-8b", 256, 1024, "H200-SXM"),
         ["arithmetic is the limit"],
+    ),
+    "misreadings": (
+        lambda: misreadings(0.45, {"sparse peak": 1 / 2, "2·P·T for 6·P·T": 1 / 3, "recomputation": 4 / 3}),
+        ["sparse peak: 0.23", "2·P·T for 6·P·T: 0.15", "recomputation: 0.60"],
+    ),
+    "clock stops": (lambda: clock_stops(1, [6, 6, 6]), ["return at 3 ms", "after it 19 ms"]),
+    "clock stops, two kernels": (lambda: clock_stops(0.5, [9, 4]), ["reads 1 ms, after it 13.5 ms"]),
+    "step utilization": (lambda: step_utilization(steps()), ["8 sequences: 0.47 measured, 0.96 at most"]),
+    "days of a run": (
+        lambda: days_of_a_run(70, 15, 1024, "H100-SXM", 0.5, 3.8, 3),
+        ["153.7 days, 9.8 days of them lost to 78 stops", "Training takes 143.9 days"],
+    ),
+    "days, none lost": (
+        lambda: days_of_a_run(1, 0.1, 64, "A100-SXM-80GB", 0.4, 0, 1),
+        ["0 days of them lost to 0 stops"],
+    ),
+    "days, many lost": (lambda: days_of_a_run(400, 30, 64, "L4", 0.1, 14, 8), ["Training takes"]),
+    "bits": (
+        lambda: bit_layout(math.pi, ["fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp4"]),
+        ["BF16: 0 10000000 1001001 is 3.140625", "E2M1: 0 10 1 is 3"],
+    ),
+    "bit flipped": (
+        lambda: flipped_bit("bf16", 1.0, 14),
+        ["bit 14 flipped: 0 11111111 0000000 is inf"],
+    ),
+    "bit flipped, widest": (lambda: flipped_bit("fp32", 0.1, 0), ["bit 0 flipped: 0 01111011"]),
+    "range and spacing": (
+        lambda: range_and_spacing(["fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"], 1e-8),
+        ["FP16: from 6e-08 to 65504", "E4M3: from 0.002 to 448", "BF16: from 9.2e-41"],
+    ),
+    "survivors": (
+        lambda: survivors(1.0, 0.002),
+        ["BF16: 1, then 1, update is lost", "FP16: 1, then 1.001953, update survives"],
+    ),
+    "survivors, none": (
+        lambda: survivors(1e6, 1e-9),
+        ["E4M3: nan, then nan, value too large", "FP16: inf, then inf, value too large"],
+    ),
+    "running sums": (
+        lambda: running_sums(["fp32", "fp16", "bf16", "fp8_e4m3"], 4_096),
+        ["FP16 stalls at 2,048", "BF16 stalls at 256", "E4M3 stalls at 16", "FP32 goes on"],
+    ),
+    "gradients in range": (
+        lambda: gradients_in_range({-33: 2, -30: 3, -26: 5, -24: 20, -20: 30, -9: 4}, "fp16", 4_096),
+        ["as they are, 15.6% become 0; loss × 4,096, 0.0% become 0"],
+    ),
+    "shared scale": (
+        lambda: shared_scale(
+            {"alone": ([0.9, -0.6, 0.1], [0.75, -0.5, 0.125]), "one outlier": ([0.1, 5.5], [0, 6])},
+            {"alone": [0, 0.0625, 0.125, 0.5, 0.75], "one outlier": [0, 0.5, 1, 6]},
+        ),
+        ["alone: 0 of 3 values become 0", "one outlier: 1 of 2 values become 0, and levels near 0 are 0.5"],
+    ),
+    "error by scales": (
+        lambda: error_by_scales(
+            {"one scale": (4.002, 0.71), "per 32": (4.25, 0.139), "per 16": (4.5, 0.121)}
+        ),
+        ["per 32: 4.25 bits, 13.9%"],
     ),
     "allocator steps": (allocator_steps, ["513 B asked, 1,024 B allocated, 2 MiB reserved"]),
 }
