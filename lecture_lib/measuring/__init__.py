@@ -5,6 +5,7 @@ storage     bytes of tensors, modules and optimizers, each storage once
 autograd    what a forward pass keeps for its backward
 flops       FLOPs that really ran, with what could not be counted named
 timing      how long a callable takes, and how sure that is
+busy        the share of the time in which a device was at work
 ceilings    what the device reaches: bandwidth, products, launches; kept once measured
 bounds      operators' least times beside their own
 comparison  a prediction beside its measurement

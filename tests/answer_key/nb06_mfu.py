@@ -612,6 +612,7 @@ LOG = Exercise(
         ),
     ],
     equivalent=[
+        "return 6 * parameters * log[1]['tokens'] / (seconds * devices * peak)  # every step reads equally many",
         "return 6 * parameters * log[-1]['tokens'] / (seconds * devices * peak)  # every step reads equally many",
     ],
     hints=[

@@ -10,6 +10,7 @@ from matplotlib.text import Text
 from lecture_lib.accounting import models
 from lecture_lib.accounting.flops import beyond_6pt
 from lecture_lib.accounting.hardware import device
+from lecture_lib.accounting.memory import RECIPES, bytes_per_parameter, model_states
 from lecture_lib.accounting.operators import dot, gelu, gemm, relu, vector_matrix
 from lecture_lib.figures import Drawing, show
 from lecture_lib.figures.dtypes import (
@@ -25,6 +26,7 @@ from lecture_lib.figures.dtypes import (
 from lecture_lib.figures.einops import score_maps
 from lecture_lib.figures.flops import full_over_6pt, three_products
 from lecture_lib.figures.ledgers import ledger_bars
+from lecture_lib.figures.memory import SHARDINGS, epsilon_placement, states, what_fits
 from lecture_lib.figures.roofline import Point, decode_batches, gemm_on_roofline, under_the_roof
 from lecture_lib.figures.storage import allocator_steps, storage_map
 from lecture_lib.figures.utilization import clock_stops, days_of_a_run, misreadings, step_utilization
@@ -207,6 +209,42 @@ DRAWINGS: dict[str, tuple[Callable[[], Drawing], list[str]]] = {
         ),
         ["per 32: 4.25 bits, 13.9%"],
     ),
+    "states of recipes": (
+        lambda: states(
+            {name: bytes_per_parameter(name) for name in (*list(RECIPES)[:5], "bf16-8bit-moments")},
+            "B/parameter",
+            "How many bytes does each parameter keep?",
+        ),
+        ["bf16-8bit-moments, 6.031 B/parameter", "bf16-master, 16 B/parameter: parameters 2, gradients 2"],
+    ),
+    "states on devices": (
+        lambda: states(
+            {name: model_states(7 * 10**9, "lecture", 8, stage) for name, stage in SHARDINGS.items()},
+            "GB",
+            "Do seven billion parameters fit on each of eight?",
+            Quantity(80, "GB"),
+        ),
+        ["replicated, 84 GB, too much", "(ZeRO-1), 35 GB, fits", "A line at a capacity of 80 GB"],
+    ),
+    "what fits, nearly full": (
+        lambda: what_fits("llama-3.1-8b", "bf16-pure", "H100-SXM", 1, "replicated"),
+        ["the device, 64.24 GB, fits"],
+    ),
+    "what fits, far too much": (
+        lambda: what_fits(
+            "llama-3.1-405b", "bf16-master-both-gradients", "RTX-4090", 8, "and gradients (ZeRO-2)"
+        ),
+        ["each of 8", "too much", "capacity of 24 GB"],
+    ),
+    "what fits, hardly anything": (
+        lambda: what_fits("llama-3.2-1b", "lecture", "B200", 1024, "and parameters (ZeRO-3)"),
+        ["each of 1,024", "fits"],
+    ),
+    "place of epsilon": (
+        lambda: epsilon_placement([1e-7, 1e-6, 1e-5, 1e-3, 1.0], 1e-10),
+        ["at |g| = 1e-06 0.1 inside and 1 outside", "at |g| = 1e-05 0.71 inside"],
+    ),
+    "place of a large epsilon": (lambda: epsilon_placement([1e-4, 10.0], 1e-2), ["ε = 1e-02"]),
     "allocator steps": (allocator_steps, ["513 B asked, 1,024 B allocated, 2 MiB reserved"]),
 }
 
