@@ -193,6 +193,14 @@ def grouped_attention(Q, K, V):
     return rearrange(out, "batch kv group query dim -> batch (kv group) query dim")
 
 
+def masked_as_well(Q, K, V):
+    import torch
+
+    share = Q.shape[1] // K.shape[1]
+    K, V = K.repeat_interleave(share, dim=1), V.repeat_interleave(share, dim=1)
+    return torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
+
+
 def grouped_case(rng, batch, kv, group, query, key, dim):
     return {
         "Q": tensor(rng, batch, kv * group, query, dim),
@@ -257,6 +265,12 @@ GROUPED = Exercise(
             "You weighted the values by the scores themselves; a softmax over the keys belongs between.",
             Edit(".softmax(dim=-1)", ""),
             see="03-parts",
+        ),
+        Mistake(
+            "masked",
+            "You masked later keys; here every query sees all keys.",
+            masked_as_well,
+            see="03-ex5-prompt",
         ),
         Mistake(
             "heads-not-merged",
@@ -708,6 +722,12 @@ MERGE = Exercise(
             see="03-view",
         ),
         Mistake(
+            "read-and-written",
+            "You counted the bytes read as well; asked for are the bytes of the new storage.",
+            Edit("prod(shape) * element_bytes", "2 * prod(shape) * element_bytes"),
+            see="03-ex10-prompt",
+        ),
+        Mistake(
             "elements-for-bytes",
             "That is the number of values copied; each has {element_bytes} bytes.",
             Edit("prod(shape) * element_bytes", "prod(shape)"),
@@ -994,6 +1014,10 @@ def qkv_bytes(hidden_size, num_attention_heads, num_key_value_heads, head_dim, b
     return heads * head_dim * bits // 8
 
 
+def three_hidden_sizes(hidden_size, num_attention_heads, num_key_value_heads, head_dim, bits):
+    return 3 * hidden_size * bits // 8
+
+
 DERIVED = Edit("heads * head_dim", "heads * (hidden_size // num_attention_heads)")
 NO_VALUES = Edit("2 * num_key_value_heads", "num_key_value_heads")
 
@@ -1064,6 +1088,13 @@ CALCULATOR = Exercise(
             "missing.",
             [DERIVED, NO_VALUES],
             see="03-ex14-fault",
+        ),
+        Mistake(
+            "three-hidden-sizes",
+            "You took the hidden size three times. Q has {num_attention_heads} heads of {head_dim}, K and V have "
+            "{num_key_value_heads} each.",
+            three_hidden_sizes,
+            see="03-ex14-prompt",
         ),
         Mistake(
             "kv-heads-as-query-heads",
