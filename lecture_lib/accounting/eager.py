@@ -857,6 +857,8 @@ def einsum(a: Tensor, b: Tensor, left: str, right: str, out: str) -> Tensor:
 
     left, right, out: a letter for each axis. An axis of size 1 in both counts as the right operand's own.
     """
+    if a.machine.cuda:  # autocast casts the operands there, and not the flattened ones
+        a, b = a.machine.cast_for_product(a), b.machine.cast_for_product(b)
     sizes = {**dict(zip(left, a.shape, strict=True)), **dict(zip(right, b.shape, strict=True))}
     summed = [axis for axis in left if axis not in out]
     shared = [x for x in out if x in left and x in right and sizes[x] != 1]
@@ -908,6 +910,8 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
     """Over the last axis: composed of elementwise operations on the CPU, one kernel on CUDA."""
     machine = x.machine
+    if machine.cuda and machine.autocast:  # in autocast's FP32 list on CUDA only
+        return _fused_rms_norm(cast(x, "fp32"), weight)
     if machine.cuda and x.dtype == weight.dtype:
         return _fused_rms_norm(x, weight)
     wide = cast(x, "fp32") if x.dtype in HALF else x
@@ -1013,6 +1017,9 @@ def embedding(weight: Tensor, indices: Tensor) -> Tensor:
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean over rows: logits (N, V), target (N,) of class numbers."""
     machine = logits.machine
+    if machine.cuda:  # autocast has nll_loss in its FP32 list there, and on the CPU the whole
+        shares = _unary(logits, "log_softmax", "result")
+        return _nll_loss(cast(shares, "fp32") if machine.autocast else shares, target)
     wide = cast(logits, "fp32") if machine.autocast else logits
     return _nll_loss(_unary(wide, "log_softmax", "result"), target)
 

@@ -73,7 +73,7 @@ def peak_of(first: Record, alive: Sequence[Record], name: str, workspaces: int =
 
 
 def _label(record: Record) -> str:
-    where = f"{record.module}: " if record.module and record.module not in record.label else ""
+    where = f"{record.module}: " if record.module and not record.label.startswith(record.module) else ""
     return f"{where}{record.label} [{record.category}]"
 
 
@@ -138,7 +138,8 @@ def transformer_peak(
     optimizer:    "sgd", "momentum", "adam" or "adamw" of torch.optim; foreach as there
     segment:      blocks under one checkpoint; None for no checkpoint
     threads:      of the CPU (torch.get_num_threads()): each has its own scratch in some kernels
-    device:       "cpu" counts bytes as asked for, "cuda" blocks as the caching allocator hands them out
+    device:       "cpu" counts bytes as asked for, "cuda" blocks as the caching allocator hands them out, with
+                  the flash kernel for fused attention (torch may choose cuDNN's; sdpa_kernel pins one)
     workspaces:   bytes that libraries keep beside tensors, as `cublas_workspaces` gives them
     LectureError for what does not divide or does not exist. Matrix products in BF16 on the CPU are without
     oneDNN, whose scratch differs between processors.
@@ -168,11 +169,11 @@ def transformer_peak(
 def cublas_workspaces(compute_capability: int, handles: int = 2) -> Quantity:
     """Bytes of cuBLAS's workspaces in torch: one for each handle and stream, from the caching allocator.
 
-    compute_capability: its major number (9 for Hopper). A training step uses two handles: the forward's
-    thread has one, autograd's thread another.
+    compute_capability: its major number (9 for Hopper, 10 and 12 for Blackwell). A training step uses two
+    handles: the forward's thread has one, autograd's thread another.
     """
     major, count = whole("compute_capability", compute_capability), whole("handles", handles)
-    each = 4096 * 8 * 1024 if major == 9 else 4096 * 2 * 1024 + 16 * 8 * 1024
+    each = 4096 * 8 * 1024 if major in (9, 10, 12) else 4096 * 2 * 1024 + 16 * 8 * 1024
     return Quantity(
         each * count,
         "B",

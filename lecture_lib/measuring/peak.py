@@ -161,28 +161,14 @@ class _Timeline:
         self._modules: dict[int, str] = {}  # of the forward operation that a backward node belongs to
         self._device = device
         roots = profiled.profiler.kineto_results.experimental_event_tree()
-        self._read_modules(roots)
-        self._read(roots, "forward", "", "Python")
+        self._read(sorted(roots, key=lambda root: root.start_time_ns))
         self.events.sort(key=lambda event: event.time)
         self.gradients.sort()
         if not self.events:
             raise LectureError("expected a step that allocates memory on the parameters' device; got none")
 
-    def _read_modules(self, roots: list[Any]) -> None:
-        stack = [(root, "") for root in reversed(roots)]
-        while stack:
-            node, module = stack.pop()
-            if node.name.startswith(_BACKWARD):
-                continue
-            if node.name.startswith(_MODULE):
-                module = node.name.removeprefix(_MODULE)
-            number = getattr(node.extra_fields, "sequence_number", -1)
-            if number >= 0:
-                self._modules[number] = module
-            stack += [(child, module) for child in reversed(node.children)]
-
-    def _read(self, roots: list[Any], phase: str, module: str, operation: str) -> None:
-        stack = [(root, phase, module, operation) for root in reversed(roots)]
+    def _read(self, roots: list[Any]) -> None:
+        stack = [(root, "forward", "", "Python") for root in reversed(roots)]
         while stack:
             node, phase, module, operation = stack.pop()
             name = node.name
@@ -206,8 +192,11 @@ class _Timeline:
                 module = self._modules.get(getattr(node.extra_fields, "sequence_number", -1), "")
             elif name.startswith(_STEP):
                 phase, module, operation = "optimizer step", "", name.removeprefix(_STEP)
-            elif name.startswith("aten::") and (operation == "Python" or phase == "recompute"):
-                operation = name.removeprefix("aten::")
+            elif name.startswith("aten::"):
+                if operation == "Python" or phase == "recompute":
+                    operation = name.removeprefix("aten::")
+                if phase == "forward" and (number := node.extra_fields.sequence_number) >= 0:
+                    self._modules[number] = module
             stack += [(child, phase, module, operation) for child in reversed(node.children)]
 
     def records(self, start: dict[int, Record], state: set[int]) -> list[tuple[Record, int]]:

@@ -11,6 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lecture_lib.accounting import activations, dtypes
 from lecture_lib.accounting.activations import Saved, mlp_saved, transformer_saved
@@ -138,6 +140,55 @@ def test_eager_attention_keeps_scores_and_fused_attention_does_not() -> None:
     assert square(True) == []
     # Softmax's result serves softmax and, seen as a batch of matrices, the product with the values.
     assert sorted(square(False)) == sorted(3 * [(2, 4, 1, 17, 17), (8, 17, 17)])
+
+
+class Operations(TorchDispatchMode):
+    """The dtype that each operation's first argument has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: dict[str, str] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if args and isinstance(args[0], torch.Tensor):
+            self.dtypes[func._overloadpacket.__name__] = dtypes.resolve(args[0].dtype).name
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_walk_knows_cudas_autocast_lists() -> None:
+    """Fake tensors are on a GPU that need not be there: torch's own dispatcher decides what is cast."""
+    before = torch.get_autocast_dtype("cuda")
+    with FakeTensorMode():
+        x = torch.empty(6, 8, device="cuda", dtype=torch.bfloat16)
+        weight, target = torch.empty(8, device="cuda"), torch.empty(6, device="cuda", dtype=torch.int64)
+        torch.set_autocast_enabled("cuda", True)
+        torch.set_autocast_dtype("cuda", torch.bfloat16)
+        try:
+            with Operations() as ran:
+                x.softmax(dim=-1)
+                F.layer_norm(x, (8,), weight, weight)
+                F.rms_norm(x, (8,), weight)
+                F.cross_entropy(x, target)
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+            torch.set_autocast_dtype("cuda", before)
+    names = {"softmax": "_softmax", "layer_norm": "native_layer_norm", "rms_norm": "pow"}
+    names |= {"log_softmax": "_log_softmax", "nll_loss": "nll_loss_forward"}
+    assert {name: ran.dtypes[operation] for name, operation in names.items()} == {
+        "softmax": "fp32",
+        "layer_norm": "fp32",
+        "rms_norm": "fp32",
+        "log_softmax": "bf16",
+        "nll_loss": "fp32",
+    }
+    walked = transformer_saved(CONFIGS["gpt"], 2, 17, fused=False, autocast="bf16", device="cuda")
+    kept = {row.keeper.split(": ")[-1]: row.dtype for row in walked}
+    assert kept["SoftmaxBackward0 result"] == kept["NativeLayerNormBackward0 input"] == "fp32"
+    assert (kept["LogSoftmaxBackward0 result"], kept["NllLossBackward0 self"]) == ("bf16", "fp32")
+    queries = transformer_saved(CONFIGS["norms of queries and keys"], 2, 17, autocast="bf16", device="cuda")
+    assert {row.dtype for row in queries if row.keeper.endswith("q_norm: FusedRmsNormBackward0 input")} == {
+        "fp32"
+    }
 
 
 def test_on_cuda_a_norm_is_one_kernel_and_autocast_keeps_softmax_in_fp32() -> None:

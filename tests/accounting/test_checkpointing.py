@@ -52,8 +52,8 @@ def test_grouping_layers_beats_wrapping_each_alone() -> None:
     best = checkpointing.best_segment(layers, lambda k: peaks[k])
     assert peaks[best] == min(peaks.values())
     assert abs(best - math.isqrt(layers)) <= 2
-    # Of each layer autograd keeps ReLU's result alone, the next boundary: a checkpoint around every layer keeps
-    # as many, and a random state for each.
+    # Of each layer autograd keeps ReLU's result alone, the next boundary: a checkpoint around every layer
+    # keeps as many, and a random state for each.
     assert peaks[1] > peaks[None] > peaks[8]
     one = rows * width * 4
     assert abs(int(peaks[None] - peaks[8]) / one - (64 - 16)) < 3
