@@ -3,6 +3,7 @@
 device      which device, and what it is
 storage     bytes of tensors, modules and optimizers, each storage once
 autograd    what a forward pass keeps for its backward
+peak        the most that was live at once in a step, and what it was
 flops       FLOPs that really ran, with what could not be counted named
 timing      how long a callable takes, and how sure that is
 busy        the share of the time in which a device was at work
