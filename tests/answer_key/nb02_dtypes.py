@@ -262,6 +262,16 @@ DECODE = Exercise(
             see="02-bits",
         ),
         Mistake(
+            "cut-too-early",
+            "You cut one bit too early: after the sign come {exponent_bits} bits of exponent, to index "
+            "1 + {exponent_bits}.",
+            [
+                Edit("bits[1 : 1 + exponent_bits]", "bits[1:exponent_bits]"),
+                Edit("bits[1 + exponent_bits :]", "bits[exponent_bits:]"),
+            ],
+            see="02-bits",
+        ),
+        Mistake(
             "all-ones-divisor",
             "You divided f by 2^m − 1. The field's first bit is worth 1/2, so it is f/2^m.",
             Edit("2 ** len(fraction)", "(2 ** len(fraction) - 1)"),
@@ -286,6 +296,11 @@ def spacing_at(value, exponent_bits, fraction_bits):
 
 def proportional(value, exponent_bits, fraction_bits):
     return abs(value) / 2**fraction_bits
+
+
+def log_of_negative(value, exponent_bits, fraction_bits):
+    exponent = math.floor(math.log2(value))
+    return 2.0 ** (max(exponent, 2 - 2 ** (exponent_bits - 1)) - fraction_bits)
 
 
 def draw_spacing(rng):
@@ -337,6 +352,12 @@ SPACING = Exercise(
             "You took |value|·2^−m. The spacing is the same from one power of two to the next: "
             "2^(floor(log2 |value|) − m).",
             proportional,
+            see="02-spacing",
+        ),
+        Mistake(
+            "log-of-negative",
+            "A negative value has no logarithm: take that of |value|.",
+            log_of_negative,
             see="02-spacing",
         ),
         Mistake(
@@ -452,7 +473,9 @@ def largest_scale(gradients, largest):
 
 
 def draw_scale(rng):
-    exponent = rng.randint(-20, 4)
+    exponent = rng.choice(
+        (rng.randint(-24, -12), rng.randint(-11, 4), rng.randint(8, 12))
+    )  # S above and below 1
     gradients = [
         rng.choice((-1, 1)) * rng.randint(8, 15) * 2.0 ** (exponent - rng.randint(0, 9))
         for _ in range(rng.randint(3, 6))
@@ -508,6 +531,24 @@ SCALE = Exercise(
             "one-too-small",
             "Twice your scale still fits: a product may be as large as {largest} itself.",
             Edit("math.floor(math.log2(largest / amax))", "(math.ceil(math.log2(largest / amax)) - 1)"),
+            see="02-scaler",
+        ),
+        Mistake(
+            "never-below-one",
+            "A scale may be below 1: here the largest gradient exceeds {largest} as it is.",
+            Edit(
+                "2.0 ** math.floor(math.log2(largest / amax))",
+                "max(1.0, 2.0 ** math.floor(math.log2(largest / amax)))",
+            ),
+            see="02-ex8-prompt",
+        ),
+        Mistake(
+            "only-halved",
+            "65,536 is where GradScaler starts. A larger power of two fits here.",
+            Edit(
+                "2.0 ** math.floor(math.log2(largest / amax))",
+                "min(65536.0, 2.0 ** math.floor(math.log2(largest / amax)))",
+            ),
             see="02-scaler",
         ),
         Mistake(
