@@ -453,8 +453,8 @@ def mend() -> None:
 def command_for(arguments: "list[str]") -> "list[str]":
     python = str(venv_python())
     if arguments[:1] == ["test"]:
-        # Given parameters, the run is somebody's own: they say how many processes, if any. A file stays in one
-        # process: its tests share what is slow (xdist's groups are not seen by pytest 9.2).
+        # Given parameters, the run is somebody's own: they say how many processes, if any. A file stays in
+        # one process, since its tests share what is slow.
         wanted = arguments[1:] or ["-n", "logical", "--maxprocesses", "4", "--dist", "loadfile"]
         return [python, "-m", "pytest", "--rootdir", str(ROOT)] + wanted
     # -P: a file named like a module in the reader's folder must not stand in for it.
