@@ -150,7 +150,7 @@ def _main(place: Path, rank: int) -> None:
 
     task = json.loads((place / "task.json").read_text(encoding="utf-8"))
     limit = timedelta(seconds=task["time_limit"])  # of any wait: a rank whose parent is gone ends too
-    store = dist.FileStore(str(place / "store"), task["ranks"])
+    store = dist.FileStore(str(place / "store"), task["ranks"])  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=rank, world_size=task["ranks"], timeout=limit)
     try:
         found = {way: _step(task["widths"], rank, way) for way in WAYS}
