@@ -73,7 +73,7 @@ def public_forms(exercises: dict[str, Exercise]) -> dict[str, str]:
     places: dict[str, str] = {}
     for path in files.numbered(notebooks_folder()):
         heading = ""
-        node = stamp(files.read(path).node, path.stem, exercises.values())  # with the headings as they will be
+        node = stamp(files.read(path).node, path.stem, exercises.values())  # its headings as they will be
         for cell in node.cells:
             if cell.cell_type == "markdown":
                 found = re.findall(r"^#{1,3} +(.+?) *$", cell.source, flags=re.MULTILINE)
