@@ -160,6 +160,18 @@ FACTOR = Exercise(
             see="02-bits",
         ),
         Mistake(
+            "always-seven-bits",
+            "128 is 2^m for BF16's seven fraction bits. Count those of {bits}.",
+            Edit("2 ** len(fraction)", "128"),
+            see="02-bits",
+        ),
+        Mistake(
+            "always-ten-bits",
+            "1024 is 2^m for FP16's ten fraction bits. Count those of {bits}.",
+            Edit("2 ** len(fraction)", "1024"),
+            see="02-bits",
+        ),
+        Mistake(
             "whole-field",
             "The field f is a whole number; as a fraction it is divided by 2^m, m its number of bits.",
             Edit(" / 2 ** len(fraction)", ""),
@@ -235,6 +247,13 @@ DECODE = Exercise(
             "bias-not-less-one",
             "Your bias is one too high. With {exponent_bits} exponent bits it is 2^({exponent_bits} − 1) − 1.",
             Edit("(exponent_bits - 1) - 1", "(exponent_bits - 1)"),
+            see="02-bits",
+        ),
+        Mistake(
+            "bias-of-all-bits",
+            "Your bias is the largest number that the exponent's bits can hold. It is the one in their middle: "
+            "2^({exponent_bits} − 1) − 1.",
+            Edit("2 ** (exponent_bits - 1) - 1", "2**exponent_bits - 1"),
             see="02-bits",
         ),
         Mistake(
@@ -534,6 +553,12 @@ SCALE = Exercise(
             see="02-scaler",
         ),
         Mistake(
+            "cut-towards-zero",
+            "`int` cuts off towards 0. Below 1 the logarithm is negative, and that rounds the scale up: use floor.",
+            Edit("math.floor(", "int("),
+            see="02-ex8-prompt",
+        ),
+        Mistake(
             "never-below-one",
             "A scale may be below 1: here the largest gradient exceeds {largest} as it is.",
             Edit(
@@ -720,13 +745,13 @@ LARGEST = Exercise(
     mistakes=[
         Mistake(
             "always-ieee",
-            "You gave up the whole top exponent, as IEEE formats do. With specials = {specials!r} it holds values.",
+            'You gave up the whole top exponent, as IEEE formats do. With specials = "{specials}" it holds values.',
             [Edit('if specials == "ieee":', "if True:"), Edit('if specials == "nan":', "if False:")],
             see="02-e4m3",
         ),
         Mistake(
             "no-specials",
-            "You gave no code away. With specials = {specials!r} some of the top codes are no numbers.",
+            'You gave no code away. With specials = "{specials}" some of the top codes are no numbers.',
             [Edit('if specials == "ieee":', "if False:"), Edit('if specials == "nan":', "if False:")],
             see="02-e4m3",
         ),
@@ -860,6 +885,16 @@ def fitted_scale(values, block, element):
     return elements, scales
 
 
+def swapped(values, block, element):
+    elements, scales = quantize_blocks(values, block, element)
+    return scales, elements
+
+
+def only_values(values, block, element):
+    elements, scales = quantize_blocks(values, block, element)
+    return [element * scales[i // block] for i, element in enumerate(elements)]
+
+
 def draw_quantize(rng):
     columns = rng.choice((5, 7, 11))
     values = [
@@ -976,6 +1011,18 @@ QUANTIZE = Exercise(
                 "rounded(value / scale, element, True) * scale",
             ),
             see="02-quantize-round",
+        ),
+        Mistake(
+            "swapped",
+            "You returned the scales first. Asked for are (elements, scales), in this order.",
+            swapped,
+            see="02-ex13-prompt",
+        ),
+        Mistake(
+            "only-values",
+            "You returned what is left of the values. Asked for are two lists, the elements and the scales.",
+            only_values,
+            see="02-ex13-prompt",
         ),
         Mistake(
             "multiplied",
