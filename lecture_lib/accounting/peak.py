@@ -135,7 +135,7 @@ def transformer_peak(
     batch:        sequences of `seq` tokens, of all microbatches together
     dtype:        of parameters, gradients, optimizer state and (without autocast) activations
     autocast:     dtype of matrix products in forward and loss, with FP32 parameters; None for no autocast
-    optimizer:    "sgd", "momentum", "adam" or "adamw" of torch.optim; foreach as there
+    optimizer:    "sgd", "momentum", "adagrad", "adam" or "adamw" of torch.optim; foreach as there
     segment:      blocks under one checkpoint; None for no checkpoint
     threads:      of the CPU (torch.get_num_threads()): each has its own scratch in some kernels
     device:       "cpu" counts bytes as asked for, "cuda" blocks as the caching allocator hands them out, with
@@ -217,7 +217,7 @@ class _Step:
     threads: int
 
     def __post_init__(self) -> None:
-        steps.check("optimizer", self.optimizer, list(steps.STATE_ARRAYS))
+        steps.check("optimizer", self.optimizer, steps.WALKED)
         steps.check("device", self.device, ["cpu", "cuda"])
         whole("threads", self.threads)
 

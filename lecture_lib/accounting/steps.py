@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from lecture_lib.accounting import eager
 from lecture_lib.accounting.eager import Machine, Tensor
 from lecture_lib.accounting.inputs import sizes, unknown, whole
+from lecture_lib.accounting.memory import OPTIMIZERS
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.quantity import LectureError
 
@@ -227,28 +228,28 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     )
 
 
-# -- optimizers: arrays of the parameters' shape and dtype that their state keeps, and scalars beside them
+# -- optimizers
 
-STATE_ARRAYS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
+WALKED = ("sgd", "momentum", "adagrad", "adam", "adamw")
 
 
 def optimizer_state(machine: Machine, parameters: Sequence[Tensor], optimizer: str) -> list[Tensor]:
-    """What torch.optim keeps between steps; Adam's step counts are FP32 scalars on the CPU."""
-    kept = []
+    """What torch.optim keeps between steps; its scalars are FP32 and on the CPU."""
+    kept, state = [], OPTIMIZERS[optimizer]
     for tensor in parameters:
-        for _ in range(STATE_ARRAYS[optimizer]):
-            name = f"{tensor.record.label} {optimizer} state"
+        for array in state.arrays:
+            name = f"{tensor.record.label} {array}"
             kept.append(machine.empty(tensor.shape, tensor.dtype, name, "optimizer"))
-        if optimizer in ("adam", "adamw") and not machine.cuda:
-            kept.append(machine.empty((), "fp32", "step count", "optimizer"))
+        if not machine.cuda:
+            kept += [machine.empty((), "fp32", scalar, "optimizer") for scalar in state.scalars]
     return kept
 
 
 def optimizer_step(machine: Machine, parameters: Sequence[Tensor], optimizer: str, foreach: bool) -> None:
     """The temporaries of `optimizer.step()` from the second step on.
 
-    SGD and momentum update in place. Adam's denominator √v/c + ε is new memory: of every parameter at once
-    with foreach; else of one, while the loop's variable still holds the one before.
+    SGD and momentum update in place. What the others divide by, a root of a sum or moment, is new memory: of
+    every parameter at once with foreach; else of one, while the loop's variable still holds the one before.
     """
     with machine.during("optimizer step", grad=False):
         if optimizer in ("sgd", "momentum"):
@@ -256,19 +257,21 @@ def optimizer_step(machine: Machine, parameters: Sequence[Tensor], optimizer: st
                 with machine.inside(tensor.record.label):
                     machine.scalar(tensor.dtype)
         elif foreach:
-            roots = [eager.like(tensor, "denominator") for tensor in parameters]
+            roots = [eager.like(tensor, "root") for tensor in parameters]
+            steps = [eager.scale(t) for t in parameters] if optimizer == "adagrad" else []
             machine.scalar(parameters[-1].dtype)
-            del roots
+            del roots, steps
         else:
-            denominator = None
+            divisor = None
             for tensor in parameters:
                 with machine.inside(tensor.record.label):
-                    root = eager.like(tensor, "root of the second moment")
-                    divided = eager.scale(root, "div")
+                    root = eager.like(tensor, "root")
+                    new = root if optimizer == "adagrad" else eager.scale(root, "div")  # √v, or √v/c
                     del root
-                    denominator = divided
-                    del divided
-            del denominator
+                    divisor = new
+                    del new
+                    machine.scalar(tensor.dtype)
+            del divisor
 
 
 # -- a step
@@ -315,6 +318,10 @@ def check_config(config: ModelConfig) -> None:
     for field, supported in built.items():
         if (got := getattr(config, field)) != supported:
             raise LectureError(f"expected {field} = {supported} for the course's Transformer; got {got}")
+    if config.value_dim != config.head_dim:
+        raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")
+    if config.positions == "rotary" and config.head_dim % 2:
+        raise LectureError(f"expected an even head_dim for rotary positions; got {config.head_dim}")
 
 
 def check_widths(widths: Sequence[int]) -> tuple[int, ...]:

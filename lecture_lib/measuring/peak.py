@@ -53,7 +53,9 @@ def peak_memory(
     cuda = known.device.type == "cuda"
     before = _cuda_before(known.device) if cuda else 0
     start = known.held()
-    with _quiet(), _named(names), known.watching_gradients():
+    # Kineto writes two lines to stderr at every profile, unless told before the first one not to.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    with _named(names), known.watching_gradients():
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
         with profile(activities=activities, profile_memory=True) as profiled:
             step()
@@ -271,13 +273,6 @@ def _named(names: dict[nn.Module, str]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Kineto writes two lines to stderr at every profile, unless told before the first one not to."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    yield
 
 
 def _cuda_before(device: torch.device) -> int:

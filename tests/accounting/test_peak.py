@@ -58,6 +58,8 @@ def test_one_layer_by_hand() -> None:
     [
         ("sgd", False, 12),  # a Python number, and its copy in FP32
         ("momentum", True, 12),
+        ("adagrad", False, 4 * 700 * 30 + 4 * 30 * 20),  # the root of this sum, and of the one before
+        ("adagrad", True, 2 * 4 * (700 * 30 + 30 * 20) + 12),  # roots, and gradients times the rate
         ("adam", True, 4 * (700 * 30 + 30 * 20) + 12),  # √v of every parameter
         ("adamw", False, 2 * 4 * 700 * 30 + 12),  # √v and √v/c + ε of the larger one
     ],
@@ -65,10 +67,10 @@ def test_one_layer_by_hand() -> None:
 def test_the_optimizers_step_by_hand(optimizer: str, foreach: bool, temporaries: int) -> None:
     peak = mlp_peak(1, (700, 30, 20), optimizer=optimizer, foreach=foreach)
     P = 4 * (700 * 30 + 30 * 20)
-    if optimizer in ("adam", "adamw"):
+    if optimizer in ("adagrad", "adam", "adamw"):
         assert peak.moment.startswith("optimizer step")
         assert int(peak.by_category["temporaries"]) == temporaries + 4  # the loss is a variable still
-        assert int(peak.by_category["optimizer"]) == 2 * P + 2 * 4
+        assert int(peak.by_category["optimizer"]) == (1 if optimizer == "adagrad" else 2) * P + 2 * 4
     else:
         assert not peak.moment.startswith("optimizer step")
         assert int(peak.by_category["optimizer"]) == (P if optimizer == "momentum" else 0)
@@ -153,6 +155,15 @@ def test_it_shows_itself() -> None:
     assert peak._repr_html_().startswith("<table>") and peak.moment.split(":")[0] in peak._repr_html_()
 
 
+def test_a_reference_shared_or_alone_is_told_apart() -> None:
+    """What decides whether gradients are added in place; the count that Python gives differs by version."""
+    alone, shared = [object()], [object()]
+    other = shared[0]
+    assert eager._alone(alone, 0) and not eager._alone(shared, 0)
+    del other
+    assert eager._alone(shared, 0)
+
+
 # -- layouts, against torch's
 
 
@@ -208,7 +219,7 @@ def test_gradients_of_the_walk_have_the_parameters_shapes() -> None:
     ("call", "message"),
     [
         (lambda: mlp_peak(10, (3, 4), microbatches=3), "a batch that 3 microbatches divide; got 10"),
-        (lambda: mlp_peak(10, (3, 4), optimizer="lion"), "optimizer of sgd, momentum, adam, adamw"),
+        (lambda: mlp_peak(10, (3, 4), optimizer="lion"), "optimizer of sgd, momentum, adagrad, adam, adamw"),
         (lambda: mlp_peak(10, (3, 4), device="mps"), "device of cpu, cuda"),
         (lambda: mlp_peak(10, (3, 4), threads=0), "threads"),
         (lambda: mlp_peak(10, (3, -4)), "widths"),

@@ -23,7 +23,15 @@ from lecture_lib.networks import mlp, transformer
 from lecture_lib.networks.steps import training_step
 
 RECIPES = ("fp32", "autocast", "bf16")
-OPTIMIZERS = (("sgd", False), ("momentum", True), ("adam", False), ("adamw", True), ("adamw", False))
+OPTIMIZERS = (
+    ("sgd", False),
+    ("momentum", True),
+    ("adagrad", False),
+    ("adagrad", True),
+    ("adam", False),
+    ("adamw", True),
+    ("adamw", False),
+)
 
 
 @dataclass(frozen=True)
@@ -92,10 +100,10 @@ TRANSFORMER_GRID = [
     for model, seq, recipe, optimizer, segment, microbatches in product(
         TRANSFORMERS, (16, 70, 200), RECIPES, OPTIMIZERS, (None, 1, 2, 3), (1, 2, 4)
     )
-][::13]
+][::17]
 # What a test runs: the quicker steps, and a few of the others.
 _QUICK = [case for case in TRANSFORMER_GRID if case.seq < 100 and case.microbatches < 4]
-TRANSFORMER_SAMPLE = [*_QUICK[::2], *[case for case in TRANSFORMER_GRID if case not in _QUICK][::18]]
+TRANSFORMER_SAMPLE = [*_QUICK[::2], *[case for case in TRANSFORMER_GRID if case not in _QUICK][::20]]
 MLP_GRID = [
     Case(model, rows, 0, recipe, *optimizer, segment, microbatches)
     for model, rows, recipe, optimizer, segment, microbatches in product(
@@ -153,6 +161,7 @@ def optimizer_of(name: str, parameters: object, foreach: bool) -> torch.optim.Op
     return {
         "sgd": lambda p: torch.optim.SGD(p, lr=0.1, foreach=foreach),
         "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=foreach),
+        "adagrad": lambda p: torch.optim.Adagrad(p, foreach=foreach),
         "adam": lambda p: torch.optim.Adam(p, foreach=foreach),
         "adamw": lambda p: torch.optim.AdamW(p, foreach=foreach),
     }[name](parameters)

@@ -20,11 +20,11 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lecture_lib.accounting.peak import PeakMemory, mlp_peak
+from lecture_lib.accounting.peak import PeakMemory, mlp_peak, transformer_peak
 from lecture_lib.measuring.comparison import compare
 from lecture_lib.measuring.peak import peak_memory
 from lecture_lib.measuring.storage import storage_bytes
-from lecture_lib.networks import mlp
+from lecture_lib.networks import mlp, transformer
 from lecture_lib.networks.steps import training_step
 from lecture_lib.quantity import LectureError, Quantity
 
@@ -67,7 +67,7 @@ def test_a_transformers_peak_is_predicted_within_one_percent(
     assert errors[worst] <= 0.01
     axes = [{getattr(case, axis) for case in cases} for axis in ("model", "seq", "recipe", "optimizer")]
     axes += [{getattr(case, axis) for case in cases} for axis in ("foreach", "segment", "microbatches")]
-    assert [len(values) for values in axes] == [4, 3, 3, 4, 2, 4, 3]
+    assert [len(values) for values in axes] == [4, 3, 3, 5, 2, 4, 3]
 
 
 def test_two_threads_and_their_scratch() -> None:
@@ -87,6 +87,27 @@ def test_two_threads_and_their_scratch() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert [abs(int(line)) <= 64 for line in done.stdout.split()] == [True, True], done.stdout
+
+
+@pytest.mark.parametrize("seq", [1, 40, 200, 800])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+def test_scratch_of_fused_attention(seq: int, dtype: str) -> None:
+    """Its blocks grow with the sequence up to 256 × 512; here they are what makes the peak."""
+    config = peak_grid.llama(
+        8, 1, 2, head_dim=32, vocab_size=9, intermediate_size=8, max_position_embeddings=800
+    )
+    model = transformer(config, dtype={"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype])
+    data = [(torch.zeros(1, seq, dtype=torch.int64), torch.zeros(1, seq, dtype=torch.int64))]
+    update = torch.optim.SGD(model.parameters(), foreach=False)
+    with torch.backends.mkldnn.flags(enabled=False):
+        measured = peak_memory(
+            lambda: training_step(model, data, update), parameters=model, optimizer=update, inputs=data
+        )
+    predicted = transformer_peak(
+        config, 1, seq, dtype=dtype, optimizer="sgd", threads=torch.get_num_threads()
+    )
+    assert abs(int(predicted.total) - int(measured.total)) <= 64
+    assert ("scratch" in predicted.moment) == (seq >= 40)
 
 
 # -- the measurement against another one
