@@ -26,7 +26,7 @@ class PeakMemory:
     """The largest number of bytes live at once.
 
     by_category: parameters, gradients, optimizer state, inputs, activations (saved for a backward that is
-                 still to come), temporaries, on CUDA cuBLAS's workspaces; adds up to the total
+                 still to come), temporaries, workspaces of libraries; adds up to the total
     moment:      what allocated the byte that reached it: "backward: blocks.0.mlp.down_proj (input gradient)"
     tensors:     the storages live then, largest first; those of one name are one row
     """

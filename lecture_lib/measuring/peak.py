@@ -43,7 +43,8 @@ def peak_memory(
     optimizer:  whose state is told apart; inputs: tensors made before the step that it reads
     Counts these, gradients that exist already, and everything allocated during the step on that device; what
     else existed before is not in it on a CPU, and is the row "workspaces" on a GPU, whose allocator holds it.
-    Activations are what the forward made and the backward freed, and what a checkpoint computed again for it.
+    Activations are what the forward made and the backward freed, and what a checkpoint computed again for it;
+    workspaces on a CPU what a matrix product allocates and frees itself (oneDNN's scratch for BF16).
     """
     if not callable(step):
         raise LectureError(f"expected a function to call, such as `lambda: train(batch)`; got {step!r}")
@@ -144,7 +145,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Allocation:
-    """An allocator event. size below 0: a free."""
+    """An allocator event. size below 0: a free; product: start of the matrix product around it, else 0."""
 
     time: int
     address: int
@@ -152,6 +153,7 @@ class _Allocation:
     phase: str
     module: str
     operation: str
+    product: int
 
 
 class _Timeline:
@@ -170,16 +172,22 @@ class _Timeline:
             raise LectureError("expected a step that allocates memory on the parameters' device; got none")
 
     def _read(self, roots: list[Any]) -> None:
-        stack = [(root, "forward", "", "Python") for root in reversed(roots)]
+        stack = [(root, "forward", "", "Python", 0) for root in reversed(roots)]
         while stack:
-            node, phase, module, operation = stack.pop()
+            node, phase, module, operation, product = stack.pop()
             name = node.name
             if node.tag.name == "Allocation":
                 fields = node.extra_fields
                 if fields.device.type == self._device:
                     self.events.append(
                         _Allocation(
-                            node.start_time_ns, fields.ptr, fields.alloc_size, phase, module, operation
+                            node.start_time_ns,
+                            fields.ptr,
+                            fields.alloc_size,
+                            phase,
+                            module,
+                            operation,
+                            product,
                         )
                     )
                 continue
@@ -197,13 +205,14 @@ class _Timeline:
             elif name.startswith("aten::"):
                 if operation == "Python" or phase == "recompute":
                     operation = name.removeprefix("aten::")
+                product = node.start_time_ns if name in _PRODUCTS else 0
                 if phase == "forward" and (number := node.extra_fields.sequence_number) >= 0:
                     self._modules[number] = module
-            stack += [(child, phase, module, operation) for child in reversed(node.children)]
+            stack += [(child, phase, module, operation, product) for child in reversed(node.children)]
 
     def records(self, start: dict[int, Record], state: set[int]) -> list[tuple[Record, int]]:
         """Every storage with +1 where it begins and −1 where it ends, in order of time."""
-        alive: dict[int, tuple[Record, str]] = {}
+        alive: dict[int, tuple[Record, _Allocation]] = {}
         changes: list[tuple[Record, int]] = [(record, 1) for record in start.values()]
         known = dict(start)
         gradients = iter([*self.gradients, (1 << 63, 0, "")])
@@ -216,12 +225,14 @@ class _Timeline:
                 marked = next(gradients)
             if event.size > 0:
                 record = Record(event.size, event.operation, "temporaries", event.phase, event.module)
-                alive[event.address] = (record, event.phase)
+                alive[event.address] = (record, event)
                 changes.append((record, 1))
             elif event.address in alive:
-                record, phase = alive.pop(event.address)
-                if record.category == "temporaries" and (phase, event.phase) in _FREED_BY_BACKWARD:
+                record, made = alive.pop(event.address)
+                if record.category == "temporaries" and (made.phase, event.phase) in _FREED_BY_BACKWARD:
                     record.category = "activations"
+                elif made.product and made.product == event.product:
+                    record.category = "workspaces"
                 changes.append((record, -1))
             elif event.address in known:
                 changes.append((known.pop(event.address), -1))
@@ -231,6 +242,7 @@ class _Timeline:
         return changes
 
 
+_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 _FREED_BY_BACKWARD = {("forward", "backward"), ("recompute", "backward")}
 
 

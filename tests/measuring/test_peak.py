@@ -244,6 +244,18 @@ def test_a_step_may_be_anything_that_allocates() -> None:
     }
 
 
+def test_scratch_of_matrix_products_is_a_row_of_its_own() -> None:
+    """oneDNN's for BF16, where this processor's kernel wants any; without oneDNN there is none."""
+    model, x = nn.Linear(300, 200, bias=False, dtype=torch.bfloat16), torch.rand(50, 300).bfloat16()
+    with torch.no_grad():
+        on = peak_memory(lambda: model(x), parameters=model)
+        with torch.backends.mkldnn.flags(enabled=False):
+            off = peak_memory(lambda: model(x), parameters=model)
+    assert "workspaces" not in off.by_category
+    assert int(off.total) == 2 * 300 * 200 + 2 * 50 * 200
+    assert on.total - off.total == on.by_category.get("workspaces", Quantity(0, "B"))
+
+
 def test_nothing_is_left_behind() -> None:
     model, x, step = linear_step()
     peak_memory(step, parameters=model, inputs=x)
