@@ -30,7 +30,7 @@ OLDEST, NEWEST = (3, 11), (3, 14)
 GB = 10**9
 
 SET_UP_AGAIN = "run `python3 start.py` in the project's folder: it mends the environment"
-INSTALL = "python -m pip install three-budgets"
+INSTALL = "python -m pip install three_budgets-….whl"  # by file: no package index has the course
 VC_REDIST = "https://aka.ms/vs/17/release/vc_redist.x64.exe"
 
 # Distribution → module, where they differ.
@@ -196,7 +196,8 @@ def _try_imports(
 def _packages() -> list[Finding]:
     requirements = {_name(text): text.partition(";")[0].strip() for text in _requirements()}
     if not requirements:
-        return [Finding("packages", FAIL, "the course is not installed in this Python", f"run `{INSTALL}`")]
+        do = f"in the course's folder, run `python3 start.py`; without one, `{INSTALL}`"
+        return [Finding("packages", FAIL, "the course is not installed in this Python", do)]
     modules = {MODULES.get(name, name): name for name in requirements}
     results = _try_imports(list(modules))
     findings = []
