@@ -9,5 +9,6 @@ timing      how long a callable takes, and how sure that is
 busy        the share of the time in which a device was at work
 ceilings    what the device reaches: bandwidth, products, launches; kept once measured
 bounds      operators' least times beside their own
+profiling   where a step's time goes, operation by operation
 comparison  a prediction beside its measurement
 """
