@@ -63,7 +63,7 @@ def states(
     limit = None if capacity is None else _in(capacity, unit)
     longest = max([*totals.values(), *([limit] if limit else [])])
     with course_style():
-        figure, axes = canvas(title, height=2.3 + 0.58 * len(ledgers) + 0.4 * (len(rows) > 5), figure=figure)
+        figure, axes = canvas(title, height=2.3 + 0.47 * len(ledgers) + 0.4 * (len(rows) > 5), figure=figure)
         for place, (name, ledger) in enumerate(ledgers.items()):
             start = 0.0
             for row, amount in ledger.items():
@@ -175,8 +175,7 @@ def epsilon_placement(gradients: Sequence[float], eps: float, figure: Figure | N
         axes.loglog(sizes, inside, color=VERMILLION, linestyle="--")
         axes.axvline(root, color=GREY, linestyle=":", linewidth=1.5)
         axes.text(root * 1.2, min(inside), "√ε", color=GREY, va="bottom")
-        at = sizes[60]
-        axes.text(at, 1.25, "ε outside: η·g / (√s + ε), torch", color=BLUE, va="bottom", ha="center")
+        axes.text(root * 3, 1.25, "ε outside: η·g / (√s + ε), torch", color=BLUE, va="bottom", ha="left")
         axes.text(
             root * 3, 0.35, "ε inside: η·g / √(s + ε), the lecture", color=VERMILLION, va="top", ha="left"
         )
