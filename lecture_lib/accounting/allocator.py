@@ -94,6 +94,8 @@ class CachingAllocator:
 
     def __init__(self) -> None:
         self._first_blocks: list[Block] = []  # of each segment, by address
+        self._free: set[Block] = set()
+        self._used: set[Block] = set()
         self._end = 0  # where the next segment is placed
 
     def malloc(self, nbytes: int | Quantity) -> Block:
@@ -107,7 +109,7 @@ class CachingAllocator:
         small = size <= SMALL_REQUEST
         if size == 0:
             return Block(0, 0, small, allocated=True)
-        fitting = [b for b in self._blocks() if not b.allocated and b.small == small and b.size >= size]
+        fitting = [b for b in self._free if b.small == small and b.size >= size]
         block = min(fitting, key=lambda b: (b.size, b.address)) if fitting else self._reserve(asked, small)
         left = block.size - size
         if left >= ROUNDING if small else left > SMALL_REQUEST:
@@ -115,29 +117,38 @@ class CachingAllocator:
             if block.next is not None:
                 block.next.previous = rest
             block.next, block.size = rest, size
+            self._free.add(rest)
         block.allocated, block.requested = True, asked
+        self._free.discard(block)
+        self._used.add(block)
         return block
 
     def free(self, block: Block) -> None:
         """Takes a block back, joined with free neighbours; its segment stays reserved."""
         if block.size == 0:
             return
-        if not block.allocated or block not in self._blocks():
+        if block not in self._used:
             raise LectureError(f"expected a block that is allocated here; got {block}; free each block once")
+        self._used.remove(block)
         block.allocated, block.requested = False, 0
         if block.next is not None and not block.next.allocated:
+            self._free.remove(block.next)
             _join(block, block.next)
         if block.previous is not None and not block.previous.allocated:
             _join(block.previous, block)
+        else:
+            self._free.add(block)
 
     def empty_cache(self) -> None:
         """Gives back to the driver the segments in which nothing is allocated."""
-        self._first_blocks = [b for b in self._first_blocks if b.allocated or b.next is not None]
+        given_back = {b for b in self._first_blocks if not b.allocated and b.next is None}
+        self._first_blocks = [b for b in self._first_blocks if b not in given_back]
+        self._free -= given_back
 
     @property
     def allocated(self) -> Quantity:
         """Bytes of all blocks handed out, rounding included (`torch.cuda.memory_allocated`)."""
-        total = sum(b.size for b in self._blocks() if b.allocated)
+        total = sum(b.size for b in self._used)
         return Quantity(total, "B", name="allocated", conventions=("blocks as rounded",), source=SOURCE)
 
     @property
