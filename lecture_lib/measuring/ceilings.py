@@ -44,7 +44,7 @@ PATTERNS = ("copy", "triad", "read", "update")
 BEYOND_CACHE = 4  # working sets of so many last-level caches are in memory
 ASSUMED_CACHE = 64 * 2**20
 
-_CACHE_FORMAT = 1  # of what is kept; a change of the probes raises it
+_CACHE_FORMAT = 2  # of what is kept; a change of the probes raises it
 _ROUNDS, _REPEATS = 4, 5
 _LONGEST_PRODUCT = {"cpu": 0.02, "cuda": 0.005}  # seconds; larger products reach no higher rate
 _LARGEST_PRODUCT = 8192
@@ -391,7 +391,7 @@ def _in_cache(device: torch.device, cache: int) -> dict[str, _Task]:
     while size >= min(cache // 2, 2**17):
         what = f"three arrays of {Quantity(size, 'B'):KiB} together"
         tasks |= _patterns(device, max(1, size // 12), what, f" in cache @ {size}")
-        size //= 4
+        size //= 2
     return tasks
 
 

@@ -1,10 +1,11 @@
 """No operator beats its bound: `python tests/benchmarks/bounds.py [cpu|cuda]`. Shown, never asserted.
 
-Each operator's fastest time beside max(F/C, Q/β) from this machine's ceilings, probed before and after:
+Each operator's fastest time beside max(F/C, Q/β) from this machine's ceilings, probed in turn with them:
 memory's bandwidth where the operator touches at least four last-level caches, the cache's where less. A ratio
 below 1 - spread is a bound that was beaten; the spread is that of the probe which set the bound.
 """
 
+import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +16,13 @@ import torch.nn.functional as F
 
 from lecture_lib.accounting import operators
 from lecture_lib.accounting.operators import Cost
-from lecture_lib.measuring.ceilings import PATTERNS, Ceilings, ceilings
+from lecture_lib.measuring.ceilings import BEYOND_CACHE, PATTERNS, Ceilings, ceilings
 from lecture_lib.measuring.device import choose
 from lecture_lib.measuring.timing import measure
 from lecture_lib.quantity import Quantity
 
 MIB = 2**20
+TURNS = 3
 
 
 @dataclass(frozen=True)
@@ -124,33 +126,38 @@ def cases(device: torch.device, large: int) -> list[Case]:
     return found
 
 
+def pooled(turns: list[Ceilings], name: str) -> tuple[float, float]:
+    """Best rate of a probe over all turns, and the width of the middle half of all its rates, of the best."""
+    rates = [turn.probes[name].amount / second for turn in turns for second in turn.probes[name].seconds]
+    low, _, high = statistics.quantiles(rates, n=4, method="inclusive")
+    return max(rates), (high - low) / max(rates)
+
+
 def bound(cost: Cost, turns: list[Ceilings]) -> tuple[float, float, str]:
-    """Seconds, the spread of the probes behind them, and what limits, with the best ceilings of all turns."""
-    names = {"arithmetic": ["fp32 product"]}
-    cached = cost.bytes.base_value < 4 * int(turns[0].cache)
-    names["bandwidth"] = [f"{p} in cache" for p in PATTERNS] if cached else list(PATTERNS)
-    rate = max(turn.peak("fp32") for turn in turns)
-    beta = max(turn.bandwidth_at(cost.bytes) for turn in turns)
+    """Seconds, the spread of the probe behind them, and what limits."""
+    cached = cost.bytes.base_value < BEYOND_CACHE * int(turns[0].cache)
+    patterns = [*PATTERNS, *(f"{pattern} in cache" for pattern in PATTERNS if cached)]
+    rate, spread_of_rate = pooled(turns, "fp32 product")
+    beta, spread_of_beta = max(pooled(turns, name) for name in patterns)
     limit = cost.limit(rate, beta)
-    best = max((turn.probes[name] for turn in turns for name in names[limit]), key=lambda probe: probe.best)
-    return float(cost.time_bound(rate, beta).value), float(best.spread.value), limit
+    spread = spread_of_rate if limit == "arithmetic" else spread_of_beta
+    return float(cost.time_bound(rate, beta).value), spread, limit
 
 
 def main(device: torch.device) -> int:
     turns = [ceilings(device, again=True)]
-    large = max(4 * int(turns[0].cache), 256 * MIB if device.type == "cuda" else 0)
-    times = {}
+    large = max(BEYOND_CACHE * int(turns[0].cache), 256 * MIB if device.type == "cuda" else 0)
     every = cases(device, large)
-    with torch.inference_mode():
-        for case in every:
-            run = case.make()
-            times[case.name] = min(measure(run, device=device, repeats=15).seconds)
-    turns.append(ceilings(device, again=True))
-    print(f"{turns[0].name}; {len(every)} operators in FP32, ceilings the best of {len(turns)} turns")
+    times = {case.name: float("inf") for case in every}
+    for _ in range(TURNS):
+        with torch.inference_mode():
+            for case in every:
+                fastest = min(measure(case.make(), device=device, repeats=8).seconds)
+                times[case.name] = min(times[case.name], fastest)
+        turns.append(ceilings(device, again=True))
     print(
-        f"memory {max(t.bandwidth for t in turns)}, cache {max(t.cache_bandwidth for t in turns)}, ", end=""
+        f"{turns[0].name}; {len(every)} FP32 operators, the best of {TURNS} turns, of ceilings {len(turns)}"
     )
-    print(f"products {max(t.peak('fp32') for t in turns)}")
     beaten = []
     for case in every:
         least, spread, limit = bound(case.cost, turns)
