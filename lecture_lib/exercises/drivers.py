@@ -258,3 +258,44 @@ def after_one_step(function: Any, inputs: Inputs) -> Any:
     model(torch.ones(2, inputs["widths"][0], dtype=dtype)).sum().backward()
     optimizer.step()
     return function(model, optimizer)
+
+
+@driver("accumulated_gradients")
+def accumulated_gradients(accumulate: Any, inputs: Inputs) -> Any:
+    """Calls `accumulate(model, batches)` on a network without gradients, and returns the ones it then has.
+
+    inputs: widths, seed; X (rows, d_in) and Y (rows,) with −100 for padding, cut into microbatches of `rows`
+    """
+    import torch
+
+    model = small_mlp(inputs["widths"], inputs["seed"]).double()
+    X, Y = (inputs[name].clone().split(inputs["rows"]) for name in ("X", "Y"))
+    if accumulate(model, list(zip(X, Y, strict=True))) is ...:
+        return ...
+    if any(parameter.grad is None for parameter in model.parameters()):
+        raise ValueError("expected gradients in `.grad` of the model's parameters; got none; call backward()")
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+@driver("segment_checkpoints")
+def segment_checkpoints(run: Any, inputs: Inputs) -> Any:
+    """Calls `run(layers, x, k, checkpoint)` on whole numbers, then each segment once more, last one first.
+
+    inputs: layers [[a, b], …], each a function x → a·x + b; x, k. `checkpoint(segment, x)` is segment(x), and
+    keeps x. Back come the output, what was kept, and what the segments gave when computed again.
+    """
+    kept: list[tuple[Any, Any]] = []
+
+    def checkpoint(segment: Any, x: Any) -> Any:
+        kept.append((segment, x))
+        return segment(x)
+
+    layers = [lambda x, a=a, b=b: a * x + b for a, b in inputs["layers"]]
+    output = run(layers, inputs["x"], inputs["k"], checkpoint)
+    if output is ...:
+        return ...
+    return {
+        "output": output,
+        "kept": [x for _, x in kept],
+        "computed again": [segment(x) for segment, x in reversed(kept)],
+    }
