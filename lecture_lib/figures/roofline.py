@@ -28,6 +28,8 @@ from lecture_lib.quantity import LectureError, Quantity
 # Of the axes, as shares of the figure: laying it out anew would double the time of a redrawn widget.
 _PLACE = (0.135, 0.13, 0.85, 0.77)  # left, bottom, width, height
 
+_BEHIND = {"facecolor": PALE, "edgecolor": "none", "pad": 1}  # words over the ridge's line
+
 
 @dataclass(frozen=True)
 class Point:
@@ -48,11 +50,13 @@ def under_the_roof(
     bandwidth: Quantity,
     points: Sequence[Point],
     others: Mapping[str, Quantity] | None = None,
+    lowest: float | None = None,
     figure: Figure | None = None,
 ) -> Drawing:
     """Rate over intensity: the roof, bounds on it as circles, measurements as diamonds.
 
     peak:   FLOP/s; bandwidth: B/s; others: further ceilings by name, FLOP/s, drawn dashed
+    lowest: an intensity in FLOP/B that is on the picture too, so that a widget's axis stays
     points: at least one; a label is at its diamond, or at its circle where nothing was measured
     """
     if not points:
@@ -62,7 +66,7 @@ def under_the_roof(
     places = [
         (float(p.cost.intensity.value), p.cost.flops / p.measured if p.measured else None) for p in points
     ]
-    low = min(star / 200, *(x / 5 for x, _ in places))
+    low = min(star / 60, *(x / 6 for x in (lowest or star, *(x for x, _ in places))))
     high = max(star * 60, *(x * 5 for x, _ in places))
     floor = min([beta * low, *(float(rate.value) / 4 for _, rate in places if rate)])
     with course_style():
@@ -80,7 +84,16 @@ def under_the_roof(
         for name, ceiling in (others or {}).items():
             level = float(amount(name, ceiling, "FLOP/s"))
             axes.plot([level / beta, high], [level, level], color=GREY, linestyle="--", linewidth=2)
-            _label(axes, f"{name} {ceiling}", (high, level), (-4, -5), ha="right", va="top", color=GREY)
+            _label(
+                axes,
+                f"{name} {ceiling}",
+                (high, level),
+                (-4, -6),
+                ha="right",
+                va="top",
+                color=GREY,
+                bbox=_BEHIND,
+            )
         for point, (x, rate) in zip(points, places, strict=True):
             _point(axes, point.label, x, min(C, beta * x), rate, on_slope=x < star)
         if any(p.measured for p in points):
@@ -129,7 +142,8 @@ def _point(axes: Axes, label: str, x: float, bound: float, rate: Quantity | None
         (9, -9) if on_slope else (0, -11),
         ha="left" if on_slope else "center",
         va="top",
-        bbox={"facecolor": PALE, "edgecolor": "none", "pad": 1},
+        fontsize=14,
+        bbox=_BEHIND,
     )
 
 
@@ -172,6 +186,7 @@ def gemm_on_roofline(
         peak,
         there.bandwidth,
         [Point(f"M = {M:,}\nat least {least}", cost)],
+        lowest=1.0,
         figure=figure,
     )
     for power in range(15):
