@@ -117,3 +117,39 @@ def test_block_quantizer_scales_back_where_each_value_has_its_scale() -> None:
     (row, _) = (dict(row["dict"]) for row in values("block_quantizer", one_scale, case))
     assert row["scales"] == [1.0] and "values" not in row
     assert values("block_quantizer", lambda values, block, element: 7, case) == 7
+
+
+def test_optimizer_steps_hand_on_what_is_returned() -> None:
+    def counted(w, g, m, v, t, eta):
+        return w - eta * t * g, m + g, v + t
+
+    case = {
+        "w": array([1.0, 2.0], "float64"),
+        "gradients": array([[1.0, 0.0], [1.0, 1.0]], "float64"),
+        "keeps": "m v t",
+        "eta": 0.5,
+    }
+    found = {name: value["array"] for name, value in values("optimizer_steps", counted, case)["dict"]}
+    assert found["w"] == {"dtype": "float64", "shape": [2, 2], "values": [0.5, 2.0, -0.5, 1.0]}
+    assert found["m"]["values"] == [2.0, 1.0] and found["v"]["values"] == [3.0, 3.0]
+
+
+def test_optimizer_steps_say_what_should_be_returned() -> None:
+    case = {"w": array([1.0], "float64"), "gradients": array([[1.0]], "float64"), "keeps": "s"}
+    for answer in (lambda w, g, s: w, lambda w, g, s: (w, s, g), lambda w, g, s: None):
+        row = collect("driver", answer, [case], driver="optimizer_steps").rows[0]
+        assert row.error is not None and "expected w, s to be returned" in row.error.message
+    assert collect("driver", lambda w, g, s: ..., [case], driver="optimizer_steps").blank
+
+
+def test_after_one_step_there_are_gradients_and_state_where_layers_train() -> None:
+    def seen(model, optimizer):
+        return {
+            "dtypes": sorted({str(p.dtype) for p in model.parameters()}),
+            "without gradient": sum(p.grad is None for p in model.parameters()),
+            "with state": len(optimizer.state),
+        }
+
+    case = {"widths": [2, 3, 4, 5], "dtype": "bfloat16", "optimizer": "AdamW", "frozen": 1}
+    found = dict(map(tuple, values("after_one_step", seen, case)["dict"]))
+    assert found == {"dtypes": ["torch.bfloat16"], "without gradient": 2, "with state": 4}
