@@ -136,7 +136,7 @@ def test_optimizer_steps_hand_on_what_is_returned() -> None:
 
 def test_optimizer_steps_say_what_should_be_returned() -> None:
     case = {"w": array([1.0], "float64"), "gradients": array([[1.0]], "float64"), "keeps": "s"}
-    for answer in (lambda w, g, s: w, lambda w, g, s: (w, s, g), lambda w, g, s: None):
+    for answer in (lambda w, g, s: w, lambda w, g, s: (w, s, g), lambda w, g, s: (w,)):
         row = collect("driver", answer, [case], driver="optimizer_steps").rows[0]
         assert row.error is not None and "expected w, s to be returned" in row.error.message
     assert collect("driver", lambda w, g, s: ..., [case], driver="optimizer_steps").blank
