@@ -76,7 +76,7 @@ def test_two_threads_and_their_scratch() -> None:
         "import sys, torch; sys.path.insert(0, sys.argv[1]); torch.set_num_threads(2)\n"
         "import peak_grid as g\n"
         "for model in ('llama 64×4', 'gpt 64×4'):\n"
-        "    case = g.Case(model, 2, 200, 'fp32', 'sgd', False, None, 1)\n"
+        "    case = g.Case(model, 2, 40, 'fp32', 'sgd', False, None, 1)\n"
         "    print(int(g.predicted(case).total) - int(g.measured(case).total))"
     )
     done = subprocess.run(
