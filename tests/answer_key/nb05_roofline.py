@@ -991,6 +991,51 @@ TILED = Exercise(
 )
 
 
+LARGER_CHIP = Exercise(
+    id="5.14",
+    title="Twice the chip: which budget changed?",
+    notebook="05_roofline",
+    kind="choice",
+    level="stretch",
+    difficulty="steady",
+    points=1,
+    minutes=3,
+    answer="b",
+    options={
+        "a": "Data movement, by half: twice the memory, half the traffic.",
+        "b": "Data movement, by 1.3 times: X and W are read once for each strip of tiles, 13 strips in place of 17.",
+        "c": "Storage alone: the same matrices are multiplied.",
+        "d": "Arithmetic: each tile does twice the outputs, so there are fewer FLOPs.",
+    },
+    mistakes=[
+        Mistake(
+            "half-the-traffic",
+            "Twice the memory is twice the outputs in a tile, but only √2 times its side; the side decides how often "
+            "X and W are read.",
+            "a",
+            see="05-tiles",
+        ),
+        Mistake(
+            "matrices-alike",
+            "The matrices are the same, but they are read 17 times from the small chip and 13 from the large one.",
+            "c",
+            see="05-tiles",
+        ),
+        Mistake(
+            "fewer-flops",
+            "Fewer tiles with more outputs each: the outputs are as many, and so are the FLOPs.",
+            "d",
+            see="05-tiles",
+        ),
+    ],
+    hints=[
+        "What does a tile's side decide, and what its area?",
+        "⌈4096/241⌉ = 17 and ⌈4096/341⌉ = 13.",
+        "s·4096²·(17 + 17 + 1) = 1.17 GB becomes s·4096²·(13 + 13 + 1) = 0.91 GB.",
+    ],
+)
+
+
 # -- operators
 
 
@@ -1029,7 +1074,7 @@ def draw_chain(rng):
 
 
 FUSED = Exercise(
-    id="5.14",
+    id="5.15",
     title="The missing row: fused",
     notebook="05_roofline",
     kind="function",
@@ -1058,7 +1103,7 @@ FUSED = Exercise(
             "You kept the first operator's inputs alone. The later ones read tensors too that are no result of the "
             "chain.",
             first_and_last,
-            see="05-ex14-prompt",
+            see="05-ex15-prompt",
         ),
         Mistake(
             "intermediates-read",
@@ -1087,7 +1132,7 @@ FUSED = Exercise(
 )
 
 ACTIVATION = Exercise(
-    id="5.15",
+    id="5.16",
     title="GELU for ReLU: which budget changed?",
     notebook="05_roofline",
     kind="choice",
@@ -1145,6 +1190,7 @@ EXERCISES = [
     CONCURRENCY,
     TILE_ROW,
     TILED,
+    LARGER_CHIP,
     FUSED,
     ACTIVATION,
 ]
