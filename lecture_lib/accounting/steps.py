@@ -268,9 +268,9 @@ def optimizer_step(machine: Machine, parameters: Sequence[Tensor], optimizer: st
                     root = eager.like(tensor, "root")
                     new = root if optimizer == "adagrad" else eager.scale(root, "div")  # √v, or √v/c
                     del root
+                    machine.scalar(tensor.dtype)  # + ε
                     divisor = new
                     del new
-                    machine.scalar(tensor.dtype)
             del divisor
 
 

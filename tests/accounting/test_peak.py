@@ -58,7 +58,7 @@ def test_one_layer_by_hand() -> None:
     [
         ("sgd", False, 12),  # a Python number, and its copy in FP32
         ("momentum", True, 12),
-        ("adagrad", False, 4 * 700 * 30 + 4 * 30 * 20),  # the root of this sum, and of the one before
+        ("adagrad", False, 4 * 700 * 30 + 4 * 30 * 20 + 12),  # the root of this sum, and of the one before
         ("adagrad", True, 2 * 4 * (700 * 30 + 30 * 20) + 12),  # roots, and gradients times the rate
         ("adam", True, 4 * (700 * 30 + 30 * 20) + 12),  # √v of every parameter
         ("adamw", False, 2 * 4 * 700 * 30 + 12),  # √v and √v/c + ε of the larger one
