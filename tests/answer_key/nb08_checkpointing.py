@@ -217,7 +217,7 @@ SAVED = Exercise(
                 "gelu 2",
                 "linear 2 13",
                 "relu 13",
-                "scale 13",
+                "linear 13 3",
             ],
             "M": 7,
             "element_bytes": 8,
