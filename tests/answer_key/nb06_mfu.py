@@ -688,7 +688,7 @@ TIMER = Exercise(
     difficulty="steady",
     points=3,
     minutes=8,
-    unit="us",
+    unit="µs",
     answer=median_time,
     cases=[
         {
