@@ -43,8 +43,9 @@ class Rank:
 def train_on_ranks(
     widths: Sequence[int], ranks: int = 2, time_limit: float = 120.0
 ) -> dict[str, tuple[Rank, ...]]:
-    """One data-parallel step of `networks.mlp(widths)`, replicated and then sharded, on `ranks` processes.
+    """One data-parallel step of a chain of linear layers, replicated and then sharded, on `ranks` processes.
 
+    widths: [d_in, …, d_out]; layers have ReLU between them and no biases, as in `networks.mlp`.
     Every process has the same first weights and rows of its own; gradients are averaged. Returns what each
     rank held, by "replicated" and "sharded". Always on the CPU: two ranks of NCCL need two GPUs.
     No process outlives the call. LectureError, with what the processes said, if one fails or `time_limit`
@@ -56,6 +57,10 @@ def train_on_ranks(
         raise LectureError(
             "expected a torch with torch.distributed and gloo; this one was built without; "
             "`python3 start.py` installs one that has them"
+        )
+    if len(widths) < 2 or any(type(width) is not int or width < 1 for width in widths):
+        raise LectureError(
+            f"expected two or more whole numbers from 1, such as [64, 128, 32]; got {widths!r}"
         )
     if isinstance(ranks, bool) or not isinstance(ranks, int) or not 1 <= ranks <= 8:
         raise LectureError(f"expected 1 to 8 ranks on one machine; got {ranks!r}")
@@ -120,6 +125,7 @@ def _environment() -> dict[str, str]:
     course = str(Path(lecture_lib.__file__).resolve().parents[1])
     paths = [course, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    environment["CUDA_VISIBLE_DEVICES"] = ""  # the ranks are on the CPU: no memory of a GPU for them
     if sys.platform in _LOOPBACK:
         environment["GLOO_SOCKET_IFNAME"] = _LOOPBACK[sys.platform]
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):  # of a run that this one is not part of
@@ -163,15 +169,19 @@ def _step(widths: Sequence[int], rank: int, way: str) -> dict[str, Any]:
     """One step, from weights that are the same on every rank, over rows of this rank."""
     import numpy
     import torch
+    import torch.distributed as dist
     from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
     from lecture_lib.measuring.storage import storage_bytes
-    from lecture_lib.networks import mlp
 
     same, own = numpy.random.default_rng(0), numpy.random.default_rng(1 + rank)
-    model = mlp(widths)
+    layers: list[nn.Module] = []
+    for d_in, d_out in zip(widths[:-1], widths[1:], strict=True):
+        layers += [nn.Linear(d_in, d_out, bias=False), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
     with torch.no_grad():
         for weight in model.parameters():
             values = same.uniform(-0.1, 0.1, tuple(weight.shape)).astype("float32")
@@ -180,9 +190,10 @@ def _step(widths: Sequence[int], rank: int, way: str) -> dict[str, Any]:
     if way == "replicated":
         network = DistributedDataParallel(model, gradient_as_bucket_view=True)
     else:
-        for layer in model.layers:
-            fully_shard(layer)
-        fully_shard(model)
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))  # else an accelerator's, where there is one
+        for layer in layers[::2]:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters())
     rows = torch.from_numpy(own.uniform(-1, 1, (16, widths[0])).astype("float32"))
     network(rows).square().mean().backward()
