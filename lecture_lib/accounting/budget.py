@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from lecture_lib.accounting import flops, hardware, kv_cache, models, operators, peak, roofline
 from lecture_lib.accounting.dtypes import bits, bytes_per_element, resolve
@@ -439,12 +439,7 @@ def decode_step(
 
 def _decode(config: ModelConfig, B: int, C: int, dtype: str, machine: Machine) -> Budget:
     s, L, d, V = bytes_per_element(dtype), config.num_hidden_layers, config.hidden_size, config.vocab_size
-    work = {
-        label: Quantity(
-            2 * int(row) * B, "FLOP", formula=f"2·B·({row.formula})", inputs={"B": B, **row.inputs}
-        )
-        for label, row in models.matmul_parameters(config).items()
-    }
+    work = flops.transformer_forward(config, B, 1)  # but for attention, which has the cache's positions
     experts = [work[label] for label in ("routed experts", "shared experts", "router") if label in work]
     cache = kv_cache.kv_cache(config, B, C, dtype)
     parts = {
@@ -452,7 +447,7 @@ def _decode(config: ModelConfig, B: int, C: int, dtype: str, machine: Machine) -
             work["attention projections"],
             L * _products_traffic(models.attention_matrices(config), B, dtype, back=False),
         ),
-        "attention": _decode_attention(config, B, C, s, cache),
+        "attention": _decode_attention(config, B, C, dtype),
     }
     if "MLP" in work:
         mlp = models.mlp_matrices(config, config.intermediate_size)
@@ -476,17 +471,12 @@ def _decode(config: ModelConfig, B: int, C: int, dtype: str, machine: Machine) -
     return _budget(f"{what} on {machine.name}", Ledger(storage, name="Storage"), parts, machine, dtype, B)
 
 
-def _decode_attention(
-    config: ModelConfig, B: int, C: int, s: int | Fraction, cache: Ledger
-) -> tuple[Quantity, Quantity]:
-    """FLOPs and bytes of B queries against C keys and values: the cache read once, a token written to it."""
-    L, H = config.num_hidden_layers, config.num_attention_heads
-    rank = config.kv_lora_rank
-    k, v = (config.head_dim, config.value_dim) if rank is None else (rank + config.qk_rope_head_dim, rank)
-    inputs = {"B": B, "L": L, "H": H, "C": C, "k": k, "v": v}
-    work = Quantity(2 * B * L * H * C * (k + v), "FLOP", formula="2·B·L·H·C·(k + v)", inputs=inputs)
-    written = cache.total / C
-    return work, cache.total + written + _values("B·L·H·(k + v)", s, inputs, B * L * H * (k + v))
+def _decode_attention(config: ModelConfig, B: int, C: int, dtype: object) -> tuple[Quantity, Quantity]:
+    """FLOPs and bytes of B queries against their caches; queries and outputs go through memory too."""
+    cost = operators.decode_attention(config, B, C, dtype)
+    n: dict[str, Any] = {symbol: cost.flops.inputs[symbol] for symbol in ("B", "L", "H", "k", "v")}
+    beside = n["B"] * n["L"] * n["H"] * (n["k"] + n["v"])
+    return cost.flops, cost.bytes + _values("B·L·H·(k + v)", bytes_per_element(dtype), n, beside)
 
 
 def _experts_traffic(config: ModelConfig, B: int, s: int | Fraction) -> Quantity:

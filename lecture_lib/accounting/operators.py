@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from lecture_lib.accounting import kv_cache as cache
 from lecture_lib.accounting import roofline
 from lecture_lib.accounting.contraction import FMA
 from lecture_lib.accounting.dtypes import bytes_per_element, resolve
@@ -327,60 +328,62 @@ def _query_rows(on_chip: object, s: Number, head_dim: int) -> int:
 
 
 def kv_cache(config: ModelConfig, positions: int, dtype: object = "bf16") -> Quantity:
-    """Bytes of keys and values of so many positions, over all layers: 2·L·g·d values each."""
-    if config.kv_lora_rank is not None:
-        raise LectureError(
-            f"expected a model that keeps keys and values of each head; got {config.name}, with a latent"
-        )
-    n = _sizes(
-        dtype,
-        L=config.num_hidden_layers,
-        g=config.num_key_value_heads,
-        d=config.head_dim,
-        N=positions,
-    )
-    return Quantity(
-        2 * n["L"] * n["g"] * n["d"] * n["N"] * n["s"],
-        "B",
-        name=f"{config.name}: KV cache",
-        formula="2·L·g·d·N·s",
-        inputs=n,
-        conventions=("keys and values of every layer and key head",),
+    """Bytes that one sequence of so many positions keeps: the total of `kv_cache.kv_cache`."""
+    ledger = cache.kv_cache(config, 1, positions, dtype)
+    return ledger.total.with_(name=ledger.name)
+
+
+def decode_attention(config: ModelConfig, batch: int, context: int, dtype: object = "bf16") -> Cost:
+    """One query for each of `batch` sequences against the `context` positions in its cache, all layers.
+
+    2·B·L·H·S·(k + v) FLOPs; each cache is read once, and the new position's keys and values are written.
+    Latent attention works on the latents (its up-projection applied to queries and outputs), as DeepSeek's
+    does. Queries and outputs stay on chip.
+    """
+    rank = config.kv_lora_rank
+    n: dict[str, Any] = {
+        "B": whole("batch", batch),
+        "L": config.num_hidden_layers,
+        "H": config.num_attention_heads,
+        "S": whole("context", context, unit="token"),
+        "k": config.head_dim if rank is None else rank + config.qk_rope_head_dim,
+        "v": config.value_dim if rank is None else rank,
+    }
+    token = cache.bytes_per_token(config, dtype)
+    kept, formula = int(token.total), " + ".join(row.formula for row in token.values())
+    return _cost(
+        "decode attention",
+        n | {symbol: size for row in token.values() for symbol, size in row.inputs.items()},
+        (
+            2 * n["B"] * n["L"] * n["H"] * n["S"] * (n["k"] + n["v"]),
+            "2·B·L·H·S·(k + v)",
+        ),
+        (n["B"] * n["S"] * kept, f"B·S·({formula})"),
+        (n["B"] * kept, f"B·({formula})"),
+        (FMA, "leading order", "each cache read once", "queries, scores and outputs stay on chip"),
     )
 
 
 def decode_step(config: ModelConfig, batch: int, context: int, dtype: object = "bf16") -> Cost:
     """One new token for each of `batch` sequences that have `context` positions in their caches.
 
-    2·P·b FLOPs with the weights and 4·b·L·h·d·c with the caches; weights are read once for all sequences,
-    each cache once for its own; the new positions' keys and values are written. LectureError for a mixture
-    of experts: which weights it reads depends on the tokens.
+    2·P·B FLOPs with the weights, which are read once for all sequences, and `decode_attention`. What passes
+    between layers stays on chip (`budget.decode_step` moves it, part by part). LectureError for a mixture of
+    experts: which weights it reads depends on the tokens.
     """
     if config.num_experts:
         raise LectureError(
             f"expected a dense model; got {config.name}, whose tokens choose which experts are read"
         )
-    P = int(matmul_parameters(config).total)
-    n = _sizes(
-        dtype,
-        P=P,
-        b=batch,
-        c=context,
-        L=config.num_hidden_layers,
-        h=config.num_attention_heads,
-        g=config.num_key_value_heads,
-        d=config.head_dim,
-    )
-    each = int(kv_cache(config, 1, "int8"))
+    attended = decode_attention(config, batch, context, dtype)
+    n: dict[str, Any] = {**attended.flops.inputs, "P": int(matmul_parameters(config).total)}
+    n["s"] = bytes_per_element(dtype)
     return _cost(
         "decode step",
         n,
-        (
-            2 * P * n["b"] + 4 * n["b"] * n["L"] * n["h"] * n["d"] * n["c"],
-            "2·P·b + 4·b·L·h·d·c",
-        ),
-        (n["s"] * (P + n["b"] * n["c"] * each), "s·(P + 2·b·c·L·g·d)"),
-        (n["s"] * n["b"] * each, "2·s·b·L·g·d"),
+        (2 * n["P"] * n["B"] + int(attended.flops), f"2·P·B + {attended.flops.formula}"),
+        (n["s"] * n["P"] + int(attended.reads), f"s·P + {attended.reads.formula}"),
+        (int(attended.writes), attended.writes.formula),
         (
             FMA,
             "leading order",

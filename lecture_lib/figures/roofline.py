@@ -19,7 +19,8 @@ from lecture_lib.accounting.dtypes import bytes_per_element
 from lecture_lib.accounting.hardware import dense_rate
 from lecture_lib.accounting.hardware import device as known_device
 from lecture_lib.accounting.inputs import amount
-from lecture_lib.accounting.operators import Cost, decode_step, gemm, kv_cache
+from lecture_lib.accounting.kv_cache import kv_cache
+from lecture_lib.accounting.operators import Cost, decode_step, gemm
 from lecture_lib.accounting.roofline import attainable, ridge
 from lecture_lib.figures.show import Drawing
 from lecture_lib.figures.style import BLACK, BLUE, GREY, PALE, VERMILLION, canvas, course_style
@@ -224,7 +225,7 @@ def decode_batches(
     there, config = known_device(device), models.load(model)
     peak, beta = there.peak(dtype), there.bandwidth
     weights = models.parameters(config).total.value * Fraction(bytes_per_element(dtype))
-    cache = kv_cache(config, context, dtype)
+    cache = kv_cache(config, 1, context, dtype).total
     room = int((int(there.memory) - weights) // int(cache))
     if batch > room:
         raise LectureError(

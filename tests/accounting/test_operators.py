@@ -14,6 +14,7 @@ from lecture_lib.accounting.operators import (
     Cost,
     attention,
     batched_gemm,
+    decode_attention,
     decode_step,
     dot,
     elementwise,
@@ -46,6 +47,7 @@ SIMPLE = [
     rms_norm(3, 7, "fp32"),
     attention(2, 6, 5, 7, 4),
     attention(2, 6, 50, 7, 4, kv_heads=3, on_chip=500),
+    decode_attention(load("deepseek-v3"), 3, 7),
     decode_step(load("llama-3.1-8b"), 3, 7),
     embedding(5, 7),
     optimizer_step(11, "adamw", master="fp32"),
@@ -318,5 +320,12 @@ def test_a_decoding_step_reads_weights_once_and_every_cache() -> None:
 def test_a_decoding_step_of_a_model_that_it_does_not_know_is_refused() -> None:
     with pytest.raises(LectureError, match="dense model"):
         decode_step(load("mixtral-8x7b"), 1, 1)
-    with pytest.raises(LectureError, match="latent"):
-        kv_cache(load("deepseek-v3"), 1)
+
+
+def test_decoding_with_latent_attention_reads_the_latents() -> None:
+    deepseek = load("deepseek-v3")
+    latent = 61 * (512 + 64) * 2  # bytes of one position
+    assert kv_cache(deepseek, 1).value == latent
+    cost = decode_attention(deepseek, 3, 7)
+    assert cost.reads.value == 3 * 7 * latent and cost.writes.value == 3 * latent
+    assert cost.flops.value == 2 * 3 * 61 * 128 * 7 * (512 + 64 + 512)
