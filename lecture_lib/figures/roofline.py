@@ -71,7 +71,7 @@ def under_the_roof(
     high = max(star * 60, *(x * 5 for x, _ in places))
     floor = min([beta * low, *(float(rate.value) / 4 for _, rate in places if rate)])
     with course_style():
-        figure, axes = canvas(title, height=5.6, figure=figure)
+        figure, axes = canvas(title, height=4.7, figure=figure)
         figure.set_layout_engine("none")
         axes.set_position(_PLACE)
         axes.set_xscale("log")
@@ -239,7 +239,7 @@ def decode_batches(
     without, with_caches = (_most_tokens(model, c, device, dtype) for c in (1, context))
     title = f"{model} on {there.name}, {batch:,} at once: {limit} is the limit."
     with course_style():
-        figure, axes = canvas(title, height=5.6, figure=figure)
+        figure, axes = canvas(title, height=4.7, figure=figure)
         figure.set_layout_engine("none")
         axes.set_position(_PLACE)
         axes.set_xscale("log")

@@ -53,7 +53,8 @@ class Widget:
         self._draw = draw
         self._figure: Figure | None = None  # kept: a new one for each picture takes twice as long
         self._picture = ipywidgets.HTML()
-        rows = ipywidgets.VBox([*self.controls.values()], layout=ipywidgets.Layout(align_items="flex-start"))
+        # Side by side as far as there is room: a slide has to hold controls, picture and code.
+        rows = ipywidgets.HBox([*self.controls.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
         self._box = ipywidgets.VBox([rows, self._picture])
         self.html = self.text = ""
         self._redraw()
