@@ -170,9 +170,10 @@ def microbatches(width: int, rows: int, K: int, figure: Figure | None = None) ->
     """What is live at the peak of a step of 8 layers, with one microbatch and with K."""
     whole = mlp_peak(rows, [width] * (LAYERS + 1))
     split = mlp_peak(rows, [width] * (LAYERS + 1), microbatches=K)
-    change = "lowers" if split.total < whole.total else "raises" if split.total > whole.total else "keeps"
-    title = f"Width {width}, {rows} rows: K = {K} {change} the peak"
-    return by_microbatches({1: whole, K: split}, title, figure=figure)
+    change = float((split.total / whole.total).value) - 1
+    title = f"Does K = {K} lower the peak of {rows} rows at width {width}?"
+    drawing = by_microbatches({1: whole, K: split}, title, figure=figure)
+    return Drawing(drawing.figure, f"{drawing.alt} Cutting the batch changes the total by {change:+.0%}.")
 
 
 @lru_cache(maxsize=64)

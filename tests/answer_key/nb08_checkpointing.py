@@ -218,6 +218,7 @@ SAVED = Exercise(
                 "linear 2 13",
                 "relu 13",
                 "linear 13 3",
+                "relu 3",
             ],
             "M": 7,
             "element_bytes": 8,
