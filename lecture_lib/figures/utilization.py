@@ -77,12 +77,12 @@ def clock_stops(launch: float, kernels: Sequence[float]) -> Drawing:
                 color="white",
                 fontweight="bold",
             )
-        for at, words, colour, dashes in (
-            (queued[-1], f"without synchronize:\n{queued[-1]:g} ms", VERMILLION, "--"),
-            (free, f"after synchronize:\n{free:g} ms", BLACK, "-"),
+        for at, words, side, colour, dashes in (
+            (queued[-1], f"without synchronize:\n{queued[-1]:g} ms", "left", VERMILLION, "--"),
+            (free, f"after synchronize:\n{free:g} ms", "right", BLACK, "-"),
         ):
             axes.plot([at, at], [-0.45, 1.5], color=colour, linestyle=dashes)
-            axes.text(at, 1.6, words, color=colour, fontweight="bold", va="bottom", ha="center")
+            axes.text(at, 1.6, words, color=colour, fontweight="bold", va="bottom", ha=side)
         axes.set_yticks([1, 0], ["host launches", "device works"])
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(-0.5, 2.45)

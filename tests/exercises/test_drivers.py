@@ -153,3 +153,56 @@ def test_after_one_step_there_are_gradients_and_state_where_layers_train() -> No
     case = {"widths": [2, 3, 4, 5], "dtype": "bfloat16", "optimizer": "AdamW", "frozen": 1}
     found = dict(map(tuple, values("after_one_step", seen, case)["dict"]))
     assert found == {"dtypes": ["torch.bfloat16"], "without gradient": 2, "with state": 4}
+
+
+def test_an_asynchronous_device_works_while_the_host_goes_on() -> None:
+    case = {"launch": 10, "pending": 500, "durations": [70, 90], "warmup": 0, "repeats": 0}
+
+    def readings(work, device, warmup, repeats):
+        times = [device.now()]
+        work()
+        times.append(device.now())  # launched, behind what is pending
+        device.synchronize()
+        times.append(device.now())
+        work()
+        device.synchronize()
+        device.synchronize()  # nothing more to wait for
+        times.append(device.now())
+        work()
+        device.synchronize()
+        return [*times, device.now()]  # the last duration again
+
+    assert values("asynchronous_device", readings, case) == [0, 10, 570, 670, 770]
+
+
+def test_accumulated_gradients_are_those_that_the_function_leaves() -> None:
+    inputs = {
+        "widths": [2, 3, 2],
+        "seed": 1,
+        "rows": [1, 2],
+        "X": torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.5, 1.5]], dtype=torch.float64),
+        "Y": torch.tensor([0, 1, -100]),
+    }
+    sizes = []
+
+    def last_only(model: Any, batches: Any) -> None:
+        sizes.extend(len(X) for X, _ in batches)
+        X, Y = batches[-1]
+        torch.nn.functional.cross_entropy(model(X), Y).backward()
+
+    run = get("accumulated_gradients").run
+    made = run(last_only, inputs)
+    assert sizes == [1, 2] and made.shape == (17,) and made.dtype == torch.float64
+    assert run(lambda model, batches: ..., inputs) is ...
+    with pytest.raises(ValueError, match="call backward"):
+        run(lambda model, batches: None, inputs)
+
+
+def test_segments_are_computed_again_after_the_output() -> None:
+    def forward(layers: Any, x: Any, k: int, checkpoint: Any) -> Any:
+        for first in range(0, len(layers), k):
+            x = checkpoint(lambda x: layers[first](x), x)  # noqa: B023  the slip that it must show
+        return x
+
+    made = get("segment_checkpoints").run(forward, {"layers": [[2, 1], [3, 5]], "x": 3, "k": 1})
+    assert made == {"output": 26, "kept": [3, 7], "computed again": [26, 14]}
