@@ -97,8 +97,8 @@ def read(text: str) -> Measure:
     magnitude, note = _magnitude(match, text)
     rest = plain[match.end() :].strip()
     word, _, after = rest.partition(" ")
-    if word in _WORDS:
-        magnitude, rest = magnitude * _WORDS[word], after
+    if word.lower() in _WORDS:
+        magnitude, rest = magnitude * _WORDS[word.lower()], after
     if rest in ("%", "percent"):
         return Measure(magnitude / 100, "", {}, Fraction(1))
     dimensions, factor, understood = _unit(rest, text)
@@ -175,7 +175,7 @@ def _unit(unit: str, text: str) -> tuple[dict[str, int], Fraction, str]:
         name = re.search(r"[kMGTPE]?FLOPS", unit)[0]  # type: ignore[index]
         count = name[:-1]
         raise UnitProblem("flops", f"{name} is read as a count and as a rate; write {count} or {count}/s.")
-    if re.search(r"\bKB\b|\bKb\b", unit):
+    if re.search(r"\bK(?:[Bb]|[Bb]ytes?|[Bb]its?)\b", unit):
         raise UnitProblem("kb", "KB is read as 1000 and as 1024 bytes; write kB (1000) or KiB (1024).")
     if re.fullmatch(r"[kMGTKB]?\s*B\s+(param|token|FLOP|elem)\w*", unit):
         raise UnitProblem(
@@ -183,13 +183,16 @@ def _unit(unit: str, text: str) -> tuple[dict[str, int], Fraction, str]:
         )
     if re.search(r"[^\w\s/·*^()µ.\-]", unit) or len(unit) > 60 or _TOWER.search(unit):
         raise _unknown(unit, text)
-    spoken = unit.replace("·", "*").replace("PFLOP-day", "PFLOP_day")
+    spoken = _WORD.sub(lambda match: _spelled(match[0]), unit.replace("·", "*"))
+    spoken = spoken.replace("PFLOP-day", "PFLOP_day")
     registry = _registry()
     import pint
 
     try:
         root = registry.Quantity(Fraction(1), registry.parse_units(spoken)).to_root_units()
         dimensions = {name.strip("[]"): int(power) for name, power in root.dimensionality.items()}
+        if any(power != int(power) for power in root.dimensionality.values()):
+            raise ValueError(unit)  # the square root of a byte
         factor = Fraction(root.magnitude)
     except (
         pint.errors.PintError,
@@ -209,7 +212,34 @@ def _unit(unit: str, text: str) -> tuple[dict[str, int], Fraction, str]:
     return {base: power for base, power in dimensions.items() if power}, factor, note
 
 
+_WORD = re.compile(r"[A-Za-z]+")
+_HALF_SPELLED = re.compile(r"([KMGTP]i|[kMGTPE])(?:([Bb]yte)|([Bb]it)|[Ff]lop)s?")
+_PER_SECOND = re.compile(r"((?:[KMGTP]i|[kMGTPE])?[Bb])ps")
+
+
+def _spelled(word: str) -> str:
+    """The name of the unit that is spelled with other capitals ("Gigabytes"), in part ("GBytes", "Tflop") or
+    with "ps" for "per second" ("GBps"); any other word as it is.
+    """
+    half, rate = _HALF_SPELLED.fullmatch(word), _PER_SECOND.fullmatch(word)
+    if half is not None:
+        return half[1] + ("B" if half[2] else "bit" if half[3] else "FLOP")
+    if rate is not None:
+        return f"{rate[1]}/s"
+    known = _names()
+    return word.lower() if len(word) > 3 and word.lower().removesuffix("s") in known else word
+
+
+_POWER = re.compile(r"(?:\^|\*\*)[\s(]*-?\s*\d+")
+
+
 def _unknown(unit: str, text: str) -> UnitProblem:
+    if re.search(r"(?<!\w)\d", _POWER.sub("", unit)):
+        return UnitProblem(
+            "unreadable",
+            f"There is more than one number in {text.strip()[:60]!r}: write the result and its unit, like "
+            "'84 GB', or let Python compute it, like (12 * 7e9, 'B').",
+        )
     names = list(_names())
     near = [n for n in names if n.lower() == unit.lower().removesuffix("s")] or difflib.get_close_matches(
         unit, names, n=2, cutoff=0.6
@@ -259,8 +289,9 @@ def describe(dimensions: Mapping[str, int]) -> str:
         return "a plain number"
     if len(dimensions) == 1 and set(dimensions.values()) == {1}:
         return _DIMENSIONS[next(iter(dimensions))]
-    over = "·".join(base for base, power in dimensions.items() if power > 0) or "1"
-    under = "".join(f"/{base}" for base, power in dimensions.items() if power < 0)
+    powers = {base: base if abs(power) == 1 else f"{base}^{abs(power)}" for base, power in dimensions.items()}
+    over = "·".join(powers[base] for base, power in dimensions.items() if power > 0) or "1"
+    under = "".join(f"/{powers[base]}" for base, power in dimensions.items() if power < 0)
     return f"a rate ({over}{under})" if dimensions.get("s") == -1 else f"{over}{under}"
 
 
