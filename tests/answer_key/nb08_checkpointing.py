@@ -306,10 +306,9 @@ GELU_BUDGET = Exercise(
     minutes=2,
     answer="c",
     options={
-        "a": "Arithmetic: twice as many FLOPs, since GELU's formula is longer.",
-        "b": "None that matters: both are applied value by value, to the same shapes.",
-        "c": "Storage: a second tensor of M × D is kept in each layer, since GELU needs its input and the next "
-        "layer its output.",
+        "a": "Arithmetic: twice as many FLOPs, for GELU's longer formula.",
+        "b": "None that matters: shapes are the same.",
+        "c": "Storage: a second M × D tensor in each layer, GELU's own input.",
         "d": "Storage of the optimizer: GELU's second tensor needs moments.",
     },
     mistakes=[
@@ -611,12 +610,10 @@ ACCUMULATION_BUDGET = Exercise(
     minutes=3,
     answer="a",
     options={
-        "a": "Storage of activations falls to an eighth; data movement rises, as the weights are read eight times; "
-        "FLOPs stay.",
+        "a": "Storage of activations falls to an eighth; data movement rises, as weights are read eight times; FLOPs stay.",
         "b": "Storage falls to an eighth, weights and moments with it; arithmetic stays.",
-        "c": "Storage of activations falls to an eighth; arithmetic rises eightfold, since there are eight "
-        "forwards.",
-        "d": "Storage alone: activations fall to an eighth, and all else is as before.",
+        "c": "Storage of activations falls to an eighth; arithmetic rises eightfold.",
+        "d": "Storage alone: activations fall to an eighth.",
     },
     mistakes=[
         Mistake(
@@ -1002,10 +999,9 @@ CHECKPOINT_BUDGET = Exercise(
     answer="d",
     options={
         "a": "Storage alone: activations fall from L to about 2√L layers.",
-        "b": "Storage falls from L to about 2√L, moments included; arithmetic rises by a third.",
-        "c": "Storage of activations falls; arithmetic rises to L² layers, since each is computed from the start.",
-        "d": "Storage of activations falls from L to about 2√L layers; arithmetic rises by up to a third, and the "
-        "weights are read once more.",
+        "b": "Storage falls to about 2√L, moments included; arithmetic rises by a third.",
+        "c": "Storage of activations falls; arithmetic rises to L² layers.",
+        "d": "Storage of activations falls to about 2√L layers; arithmetic rises by up to a third, and weights are read once more.",
     },
     mistakes=[
         Mistake(
@@ -1155,11 +1151,10 @@ CACHE_BUDGET = Exercise(
     minutes=3,
     answer="b",
     options={
-        "a": "Storage and arithmetic: a quarter of the cache, and a quarter of the products with it.",
-        "b": "Storage and data movement: a quarter of the cache is held, and read for each new token; attention's "
-        "FLOPs stay, as all query heads still take them.",
-        "c": "Storage alone: the cache is a quarter, and each step reads what it read before.",
-        "d": "Arithmetic alone: the cache still needs a key for each query head.",
+        "a": "Storage and arithmetic: a quarter of the cache, and of the products with it.",
+        "b": "Storage and data movement: a quarter of the cache is held and read; attention's FLOPs stay.",
+        "c": "Storage alone: each step reads what it read before.",
+        "d": "Arithmetic alone: the cache needs a key for each query head.",
     },
     mistakes=[
         Mistake(

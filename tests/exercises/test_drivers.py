@@ -176,6 +176,8 @@ def test_an_asynchronous_device_works_while_the_host_goes_on() -> None:
 
 
 def test_accumulated_gradients_are_those_that_the_function_leaves() -> None:
+    import torch
+
     inputs = {
         "widths": [2, 3, 2],
         "seed": 1,
@@ -190,7 +192,7 @@ def test_accumulated_gradients_are_those_that_the_function_leaves() -> None:
         X, Y = batches[-1]
         torch.nn.functional.cross_entropy(model(X), Y).backward()
 
-    run = get("accumulated_gradients").run
+    run = drivers.get("accumulated_gradients").run
     made = run(last_only, inputs)
     assert sizes == [1, 2] and made.shape == (17,) and made.dtype == torch.float64
     assert run(lambda model, batches: ..., inputs) is ...
@@ -204,5 +206,5 @@ def test_segments_are_computed_again_after_the_output() -> None:
             x = checkpoint(lambda x: layers[first](x), x)  # noqa: B023  the slip that it must show
         return x
 
-    made = get("segment_checkpoints").run(forward, {"layers": [[2, 1], [3, 5]], "x": 3, "k": 1})
+    made = drivers.get("segment_checkpoints").run(forward, {"layers": [[2, 1], [3, 5]], "x": 3, "k": 1})
     assert made == {"output": 26, "kept": [3, 7], "computed again": [26, 14]}
