@@ -194,10 +194,25 @@ def _typed(value: str | tuple[Any, ...] | list[Any]) -> Any:
     """A typed quantity: "84 GB", or a number and its unit as a pair."""
     if isinstance(value, str):
         return units.read(value)
-    if len(value) == 2 and isinstance(value[1], str) and _is_number(value[0]):
-        measure = units.read(f"1 {value[1]}")
-        return units.Measure(value[0], measure.unit, measure.dimensions, measure.factor, measure.note)
+    if len(value) == 2 and isinstance(value[1], str):
+        number = _scalar(value[0])
+        if isinstance(number, str):
+            return units.read(f"{number} {value[1]}")
+        if _is_number(number):
+            measure = units.read(f"1 {value[1]}")
+            return units.Measure(number, measure.unit, measure.dimensions, measure.factor, measure.note)
+    if ... in value:
+        raise units.UnitProblem("blank", "`...` is still there.")
+    if len(value) == 1:
+        raise units.UnitProblem(
+            "unreadable", "A tuple or list came: leave the brackets, and a comma behind the answer, away."
+        )
     raise units.UnitProblem("unreadable", "Write one number and its unit, like '84 GB'.")
+
+
+def _scalar(value: Any) -> Any:
+    """The number in an array without dimensions; anything else as it is."""
+    return value.values[0] if isinstance(value, Array) and not value.shape else value
 
 
 def _plain_difference(got: Any, wanted: bool | str | None) -> _Difference | None:
@@ -227,8 +242,9 @@ def _number_difference(got: Any, wanted: Any, exercise: Definition) -> _Differen
         if got.dtype == "bool" or (
             got.is_float and got.dtype != "float64" and isinstance(wanted, int | Fraction)
         ):
-            return _Difference("type", f"{kind_of(got)} came where {kind_of(wanted)} was wanted")
-        got = got.values[0]
+            few = "" if got.dtype == "bool" else f": {got.dtype} has too few digits for a count"
+            return _Difference("type", f"{kind_of(got)} came where {kind_of(wanted)} was wanted{few}")
+        got = _scalar(got)
     if _is_number(got):
         if typed and right.dimensions:
             return _Difference(*units.dimension_slip(right.dimensions, {}, unit))
@@ -265,9 +281,8 @@ def _not_a_number(got: Any, wanted: Any) -> _Difference:
     if got is None:
         return _Difference("none", "nothing was returned")
     if isinstance(got, tuple | list) and len(got) == 1:
-        return _Difference(
-            "type", f"{kind_of(got)} came: return the number itself (a comma behind it makes a tuple)"
-        )
+        comma = " (a comma behind it makes a tuple)" if isinstance(got, tuple) else ""
+        return _Difference("type", f"{kind_of(got)} came: return the number itself{comma}")
     return _Difference("type", f"{kind_of(got)} came where {kind_of(wanted)} was wanted")
 
 
@@ -329,7 +344,8 @@ def _sequence_difference(got: Any, wanted: Sequence[Any], exercise: Definition) 
     if not isinstance(got, tuple | list):
         return _Difference("none" if got is None else "type", _came(got, wanted))
     if len(got) != len(wanted):
-        return _Difference("length", f"{len(got)} values came where {len(wanted)} were wanted")
+        values, were = ("value" if len(got) == 1 else "values"), ("was" if len(wanted) == 1 else "were")
+        return _Difference("length", f"{len(got)} {values} came where {len(wanted)} {were} wanted")
     parts = [_difference(g, w, exercise) for g, w in zip(got, wanted, strict=True)]
     names = [f"value {i + 1}" for i in range(len(parts))]
     return _parts_difference(names, parts)
@@ -529,7 +545,7 @@ def _error_words(exercise: Definition, evidence: Evidence) -> Iterator[str]:
                 yield f"Line {row.error.line} of your cell" + (
                     f": {row.error.source}" if row.error.source else "."
                 )
-            if row.error.type == "RecursionError":
+            if row.error.type == "RecursionError" and row.error.line is not None:
                 yield "The function calls itself without an end."
             return
 
@@ -563,10 +579,14 @@ def _unnamed_words(
         letters = ", ".join(exercise.options or ())
         if any(isinstance(v, str) and v in (exercise.options or ()) for v in values):
             yield "That is not the one."
+        elif any(isinstance(v, tuple) and len(v) == 1 for v in values):
+            yield f"The check wants one of the letters {letters}; a comma behind the letter makes a tuple."
         else:
             yield f"The check wants one of the letters {letters}, in quotes."
         return
-    if all(d.slug == "none" for d in wrong):
+    if exercise.kind == "quantity" and wrong[0].slug == "none":
+        yield "Your answer is None: write a number and its unit, like '84 GB'."
+    elif all(d.slug == "none" for d in wrong):
         where = [
             case_text(exercise, c) for c, d in zip(exercise.cases, differences, strict=True) if d is not None
         ]
@@ -598,6 +618,7 @@ def _magnitude_words(exercise: Definition, values: Sequence[Any], right: Sequenc
         and not typed
         and len(ratios) > 1
         and max(ratios) - min(ratios) <= abs(max(ratios)) / 10**6
+        and abs(ratios[0] - 1) > 0.01  # "1.00 times" says nothing
     ):
         yield f"On every case your value is {_ratio_text(ratios[0])} the value wanted."
     elif any(ratio < 0 for ratio in ratios):
@@ -775,7 +796,7 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, Array):
-        return f"{_article(value.dtype)} {'array' if value.shape else 'tensor without dimensions'}"
+        return f"{_article(value.dtype)} {'array' if value.shape else 'scalar'}"
     if isinstance(value, Other):
         return "a class" if value.type == "class" else _article(value.type)
     return next((words for kind, words in _KINDS if isinstance(value, kind)), type(value).__name__)

@@ -47,8 +47,10 @@ def test_numpy_and_torch_scalars_pass_where_their_type_is_right() -> None:
     numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
     for kind in (numpy.int64, numpy.int32, numpy.float64, torch.tensor, numpy.array):
         assert toys.judged(FUNCTION, answering(kind(210), kind(792))).outcome == "passed", kind
-    found = toys.judged(FUNCTION, answering(torch.tensor(210.0), torch.tensor(792.0)))
-    assert found.outcome == "wrong" and "A float32 tensor without dimensions came" in said(found)
+    for kind in (numpy.float32, lambda value: torch.tensor(float(value))):
+        found = toys.judged(FUNCTION, answering(kind(210), kind(792)))
+        assert found.outcome == "wrong" and "A float32 scalar came" in said(found)
+        assert "float32 has too few digits for a count" in said(found)
     found = toys.judged(FUNCTION, answering(torch.tensor([210]), torch.tensor([792])))
     assert found.outcome == "wrong" and "An int64 array came where a whole number was wanted" in said(found)
 
@@ -143,6 +145,27 @@ def test_a_constant_ratio_is_stated_as_a_fact() -> None:
     assert found.mistakes == () and "On every case your value is 3 times the value wanted." in said(found)
     found = toys.judged(FUNCTION, lambda M, d_in, d_out: M * d_in * d_out / 2)
     assert "1/4 of the value wanted" in said(found)
+
+
+def test_a_ratio_of_one_is_not_stated() -> None:
+    for factor in (1.0001, 1 + 1e-9, 0.995):
+        found = toys.judged(FUNCTION, answering(210 * factor, 792 * factor))
+        assert found.outcome == "wrong" and "times the value" not in said(found)
+        assert "The order of magnitude is right." in said(found)
+    assert "21/20 of the value wanted" in said(toys.judged(FUNCTION, answering(210 * 1.05, 792 * 1.05)))
+
+
+def test_brackets_around_the_number() -> None:
+    assert "a comma behind it" in said(toys.judged(FUNCTION, answering((210,), (792,))))
+    found = toys.judged(FUNCTION, answering([210], [792]))
+    assert "A list came: return the number itself." in said(found)
+
+
+def test_a_number_and_its_unit_as_a_pair_of_any_kind() -> None:
+    numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
+    exercise = toys.quantity_exercise()
+    for number in (numpy.int64(84), numpy.float32(84), torch.tensor(84), numpy.array(84.0), "84"):
+        assert toys.judged(exercise, (number, "GB")).outcome == "passed", number
 
 
 def test_order_of_magnitude_and_sign() -> None:
@@ -296,7 +319,12 @@ def test_a_quantity_in_any_unit_passes(answer: Any) -> None:
         ("84 apples", "unit-unknown", "not known"),
         ("hello", "unreadable", "number"),
         ((84, "GB", 3), "unreadable", "one number and its unit"),
-        (None, "none", ""),
+        (("84 GB",), "unreadable", "a comma behind the answer"),
+        (["84 GB"], "unreadable", "leave the brackets"),
+        ((..., "GB"), "blank", "`...` is still there"),
+        (("eighty", "GB"), "unreadable", "begin with a number"),
+        ("84 GB^2", "other-dimension", "You gave B^2"),
+        (None, "none", "Your answer is None: write a number and its unit"),
         (True, "type", "True came"),
         ({"GB": 84}, "type", "A dict came"),
     ],
@@ -375,6 +403,13 @@ def test_choices() -> None:
 
 
 # -- structures
+
+
+def test_a_choice_with_a_comma_behind_it() -> None:
+    exercise = toys.choice_exercise()
+    found = toys.judged(exercise, (exercise.answer,))
+    assert found.outcome == "wrong" and "a comma behind the letter makes a tuple" in said(found)
+    assert toys.judged(exercise, exercise.answer).outcome == "passed"
 
 
 def _pair(M, d_in, d_out):
