@@ -191,6 +191,19 @@ ROWS = Exercise(
             see="05-ridge",
         ),
         Mistake(
+            "rounded-to-nearest",
+            "You rounded to the nearest whole number: {got} is below the ridge in this case. Any part of a row takes "
+            "a whole row more.",
+            Edit("return ceil(", "return round("),
+            see="05-ex4-prompt",
+        ),
+        Mistake(
+            "not-a-whole-number",
+            "{got} rows are no whole number: round up to the smallest one that reaches the ridge.",
+            Edit("return ceil(", "return ("),
+            see="05-ex4-prompt",
+        ),
+        Mistake(
             "fma-as-one",
             "Your intensity is half of what it should be: a multiply and its add are two FLOPs.",
             Edit("gain = 2 * ", "gain = "),
@@ -882,6 +895,12 @@ TILE_ROW = Exercise(
             "for-each-row",
             "You read W for each row of X; the {m} rows of a tile share one reading.",
             Edit("-(-M // m)", "M"),
+            see="05-tiles",
+        ),
+        Mistake(
+            "for-each-tile",
+            "You read all of W for each tile. A tile reads its own {n} columns of W; a whole row of tiles reads all.",
+            Edit("* rows_of_tiles", "* rows_of_tiles * -(-d_out // n)"),
             see="05-tiles",
         ),
         Mistake(
