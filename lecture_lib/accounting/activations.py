@@ -14,7 +14,7 @@ from math import prod
 from lecture_lib.accounting import steps
 from lecture_lib.accounting.dtypes import bytes_per_element
 from lecture_lib.accounting.eager import HALF, Machine, Tensor
-from lecture_lib.accounting.inputs import amount, unknown, whole
+from lecture_lib.accounting.inputs import amount, chain_widths, one_of, segment_length, whole
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.accounting.peak import precision
 from lecture_lib.quantity import LectureError, Ledger, Quantity
@@ -92,9 +92,10 @@ def mlp_saved(
     batch: rows of x; widths: (d_in, …, d_out); activation: "relu", "gelu" or "silu"; dtype: of parameters and
     x; autocast: dtype of matrix products under autocast, None for none; segment: layers under one checkpoint
     """
-    chain = steps.check_widths(widths)
-    steps.check("activation", activation, list(steps.ACTIVATIONS))
-    steps.check_segment(segment, len(chain) - 1)
+    chain = chain_widths(widths)
+    one_of("activation", activation, steps.ACTIVATIONS)
+    if segment is not None:
+        segment_length(segment, len(chain) - 1)
     name, cast = precision(dtype, autocast)
     machine = Machine()
     network = steps.MLP(machine, chain, bias, activation, name)
@@ -120,8 +121,9 @@ def transformer_saved(
     device: "cuda" for its kernels (an RMSNorm is one there, softmax and LayerNorm are FP32 under autocast)
     """
     steps.check_config(config)
-    steps.check("device", device, ["cpu", "cuda"])
-    steps.check_segment(segment, config.num_hidden_layers)
+    one_of("device", device, ["cpu", "cuda"])
+    if segment is not None:
+        segment_length(segment, config.num_hidden_layers)
     rows, length = whole("batch", batch), whole("seq", seq)
     name, cast = precision(dtype, autocast)
     if device == "cuda" and fused and (cast or name) not in HALF:
@@ -193,8 +195,7 @@ def layer_activations(
         "a": whole("heads", heads),
         "t": whole("tensor_parallel", tensor_parallel),
     }
-    if recompute not in RECOMPUTE:
-        raise unknown(f"recompute of {', '.join(RECOMPUTE)}", recompute, RECOMPUTE)
+    one_of("recompute", recompute, RECOMPUTE)
     s, b, h, a, t = n.values()
     if recompute == "full":
         # Korthikanti et al. keep the whole input on every rank; sequence parallelism would divide it.

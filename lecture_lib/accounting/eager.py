@@ -63,7 +63,6 @@ class Machine:
         self.grad_enabled = True
         self.autocast: str | None = None
         self.phase, self.module = "before", ""
-        self.flops: dict[str, int] = {}  # matrix products, by phase
         self.saved: list[tuple[str, Tensor]] | None = None  # what autograd saved, if asked for
         self._events: list[tuple[int, int]] = []  # storage number, +1 or -1
         self._peak_at = 0
@@ -735,14 +734,9 @@ def masked_fill(x: Tensor, mask: Tensor) -> Tensor:
 # -- matrix products
 
 
-def _count(machine: Machine, multiplies: int) -> None:
-    machine.flops[machine.phase] = machine.flops.get(machine.phase, 0) + 2 * multiplies
-
-
 def _product(label: str, a: Tensor, b: Tensor) -> Tensor:
     """(…, M, K) · (…, K, N), the result contiguous."""
     shape = (*a.shape[:-1], b.shape[-1])
-    _count(a.machine, math.prod(shape) * a.shape[-1])
     return a.machine.empty(shape, a.dtype, label)
 
 
@@ -1051,7 +1045,6 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     if node:
         node.save(query=queries, key=keys, value=values)
     B, H, S, d = queries.shape
-    _count(machine, 2 * B * H * S * S * d)  # scores and values
     if machine.cuda:  # (B, S, H, d) in memory, whatever the queries' layout
         stored = machine.empty((B, S, H, d), queries.dtype, "attention")
         out = Tensor(queries.shape, (S * H * d, d, H * d, 1), queries.dtype, stored.storage)
@@ -1070,7 +1063,6 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             node.save(rng_state=state)
 
         def back(grads: list[Any], saved: dict[str, Tensor]) -> list[Tensor | None]:
-            _count(machine, 5 * math.prod(saved["query"].shape) * saved["query"].shape[2])  # scores again
             if machine.cuda:
                 return _flash_backward_cuda(saved)
             made = [like(saved[name], "attention backward") for name in ("query", "key", "value")]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lecture_lib.accounting.contraction import FMA
-from lecture_lib.accounting.inputs import sizes, unknown, whole
+from lecture_lib.accounting.inputs import chain_widths, one_of, segment_length, whole
 from lecture_lib.accounting.models import ModelConfig, active_parameters, matmul_parameters, parameters
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
@@ -66,11 +66,7 @@ def mlp_step(M: int, widths: Sequence[int], input_gradient: bool = False, exact:
     M: rows; widths: (d_0, d_1, …, d_L), so L layers. The data need no gradient, so the first layer computes
     no input gradient unless asked. Rows are named "layer 1: forward" and so on.
     """
-    chain = sizes("widths", widths)
-    if len(chain) < 2:
-        raise LectureError(
-            f"expected at least two widths, input and output; got {tuple(chain)}; write (784, 256, 10)"
-        )
+    chain = chain_widths(widths)
     rows: dict[str, Quantity] = {}
     for number, (d_in, d_out) in enumerate(zip(chain, chain[1:], strict=False), 1):
         step = linear_step(M, d_in, d_out, input_gradient or number > 1, exact)
@@ -131,7 +127,7 @@ def attention_backward(
     kernel: "fused" (flash attention) keeps no scores and forms them again, a fifth product: 2.5 times.
     """
     sizes_ = _attention_inputs(batch, heads, seq, head_dim, v_head_dim)
-    _one_of("kernel", kernel, KERNELS)
+    one_of("kernel", kernel, KERNELS)
     rows = {} if kernel == "eager" else {"scores again": ("scores Q·Kᵀ again", "k")}
     rows |= {
         "dV": ("dV = Pᵀ·dO", "v"),
@@ -168,11 +164,6 @@ OPTIMIZERS = {
 }
 
 
-def _one_of(name: str, value: str, known: Mapping[str, object]) -> None:
-    if value not in known:
-        raise unknown(f"{name} of {', '.join(map(repr, known))}", value, known)
-
-
 def _attention_inputs(batch: int, heads: int, seq: int, k: int, v: int | None) -> dict[str, int]:
     return {
         "B": whole("batch", batch),
@@ -184,7 +175,7 @@ def _attention_inputs(batch: int, heads: int, seq: int, k: int, v: int | None) -
 
 
 def _attention_product(name: str, width: str, inputs: Mapping[str, int], attention: str) -> Quantity:
-    _one_of("attention", attention, ATTENTION)
+    one_of("attention", attention, ATTENTION)
     pairs = inputs["B"] * inputs["H"] * inputs["S"] ** 2 * inputs[width]
     factor = 2 if attention == "full" else 1
     formula = f"{'2·' if factor == 2 else ''}B·H·S·S·{width}"
@@ -210,7 +201,7 @@ def transformer_forward(
     position, or none. Embedding look-ups are no FLOPs; of a mixture of experts the active ones count.
     """
     T, S = whole("tokens", tokens, unit="token"), whole("seq", seq)
-    _one_of("attention", attention, ATTENTION)
+    one_of("attention", attention, ATTENTION)
     conventions = (FMA, MATMULS, ATTENTION[attention], "embedding look-ups are no FLOPs")
     rows = {
         label: Quantity(
@@ -258,7 +249,7 @@ def transformer_backward(
     The first layer's input gradient is in it, since it trains the embeddings. kernel "fused" adds the row
     "attention scores again".
     """
-    _one_of("kernel", kernel, KERNELS)
+    one_of("kernel", kernel, KERNELS)
     forward = transformer_forward(config, tokens, seq, attention, head)
     rows = {
         label: (2 * row).with_(name=label, formula=f"2·({row.formula})", inputs=row.inputs)
@@ -284,7 +275,7 @@ def recomputation(
     segment: with "full", the layers k under one checkpoint; torch then stops at a segment's last saved
     tensor, and the row "stopped early" (negative) takes off the product after it. None: without that stop.
     """
-    _one_of("recompute", recompute, RECOMPUTE)
+    one_of("recompute", recompute, RECOMPUTE)
     kept = {"none": (), "selective": ("attention scores", "attention values"), "full": None}[recompute]
     forward = transformer_forward(config, tokens, seq, attention, head=False)
     rows = {
@@ -306,11 +297,14 @@ def _stopped_early(config: ModelConfig, tokens: int, segment: int) -> Quantity:
 
     Routed experts' outputs are multiplied by their weights, and so are kept; a shared expert's are not.
     """
+    layers = config.num_hidden_layers
+    k = segment_length(segment, layers)
+    ends = [min(first + k, layers) - 1 for first in range(0, layers, k)]  # from 0; the last may be shorter
     widths = [
         (config.moe_intermediate_size * bool(config.n_shared_experts))
         if config.has_experts(last)
         else config.intermediate_size
-        for last in _last_of_segments(config.num_hidden_layers, segment)
+        for last in ends
     ]
     return Quantity(
         -2 * tokens * config.hidden_size * sum(widths),
@@ -323,67 +317,31 @@ def _stopped_early(config: ModelConfig, tokens: int, segment: int) -> Quantity:
     )
 
 
-def mlp_recomputation(M: int, widths: Sequence[int], segment: int, early_stop: bool = True) -> Ledger:
+def mlp_recomputation(M: int, widths: Sequence[int], segment: int) -> Ledger:
     """Products that a chain of linear layers repeats with every `segment` of them under one checkpoint.
 
-    An activation follows each layer but the last. early_stop: torch's, the row "stopped early" (negative):
-    the last layer's product, of which nothing is saved; an activation that ends a segment is saved.
+    An activation follows each layer but the last, and is saved: a segment that ends in one is repeated whole.
+    Of the last layer's product nothing is saved: the row "stopped early" (negative) takes it off.
     """
-    chain = sizes("widths", widths)
     forward = {
         label.replace("forward", "again"): row
-        for label, row in mlp_step(M, chain).items()
+        for label, row in mlp_step(M, widths).items()
         if label.endswith(": forward")
     }
-    _last_of_segments(len(forward), segment)
-    if early_stop:
-        last = list(forward.values())[-1]
-        forward["stopped early"] = (-last).with_(
-            name="stopped early",
-            formula=f"-{last.formula}",
-            conventions=(FMA, EARLY_STOP),
-            source=_EARLY_STOP_SOURCE,
-        )
-    return Ledger(forward, name=f"MLP: recomputation, segments of {segment}")
-
-
-def attention_recomputation(
-    batch: int,
-    heads: int,
-    seq: int,
-    head_dim: int,
-    v_head_dim: int | None = None,
-    attention: str = "full",
-    kernel: str = "eager",
-    early_stop: bool = True,
-) -> Ledger:
-    """What a checkpoint around attention alone repeats ("selective").
-
-    kernel: "eager" ends in the product with the values, of which nothing is saved: torch's early stop leaves
-    it out. "fused" keeps its output, and is run again whole.
-    """
-    _one_of("kernel", kernel, KERNELS)
-    forward = attention_forward(batch, heads, seq, head_dim, v_head_dim, attention)
-    stops = early_stop and kernel == "eager"
-    rows = {
-        f"{label} again": row.with_(conventions=(*row.conventions, EARLY_STOP) if stops else row.conventions)
-        for label, row in forward.items()
-        if label == "scores" or not stops
-    }
-    return Ledger(rows, name=f"attention recomputation, {attention}, {kernel}")
-
-
-def _last_of_segments(layers: int, segment: int) -> list[int]:
-    """The last layer (from 0) of each segment of k, the last segment shorter where k does not divide."""
-    k = whole("segment", segment)
-    if k > layers:
-        raise LectureError(f"expected a segment of 1 to {layers} layers; got {k}; give at most {layers}")
-    return [min(first + k, layers) - 1 for first in range(0, layers, k)]
+    k = segment_length(segment, len(forward))
+    last = list(forward.values())[-1]
+    stopped = (-last).with_(
+        name="stopped early",
+        formula=f"-{last.formula}",
+        conventions=(FMA, EARLY_STOP),
+        source=_EARLY_STOP_SOURCE,
+    )
+    return Ledger({**forward, "stopped early": stopped}, name=f"MLP: recomputation, segments of {k}")
 
 
 def optimizer_update(parameters: int | Quantity, optimizer: str = "adamw", steps: int = 1) -> Quantity:
     """Elementwise FLOPs of the optimizer: c·P·steps, c from `OPTIMIZERS`."""
-    _one_of("optimizer", optimizer, OPTIMIZERS)
+    one_of("optimizer", optimizer, OPTIMIZERS)
     P, n = whole("parameters", parameters, unit="parameter"), whole("steps", steps)
     return Quantity(
         OPTIMIZERS[optimizer] * P * n,

@@ -53,6 +53,33 @@ def sizes(name: str, values: object, least: int = 1) -> tuple[int, ...]:
     return tuple(whole(f"{name}[{position}]", value, least) for position, value in enumerate(values))
 
 
+def chain_widths(values: object) -> tuple[int, ...]:
+    """Widths (d_in, …, d_out) of a chain of linear layers: two or more."""
+    chain = sizes("widths", values)
+    if len(chain) < 2:
+        raise LectureError(
+            f"expected at least two widths, input and output; got {chain}; write (784, 256, 10)"
+        )
+    return chain
+
+
+def segment_length(value: object, layers: int) -> int:
+    """Layers under one checkpoint: 1 to all of them."""
+    k = whole("segment", value)
+    if k > layers:
+        raise LectureError(
+            f"expected a segment of 1 to {layers} layers; got {k}; None stands for no checkpoint"
+        )
+    return k
+
+
+def one_of(name: str, value: str, known: Iterable[str]) -> None:
+    """LectureError unless `value` is one of the known words."""
+    names = list(known)
+    if value not in names:
+        raise unknown(f"{name} of {', '.join(map(repr, names))}", value, names)
+
+
 def unknown(what: str, got: object, known: Iterable[str], add: str = "") -> LectureError:
     """The error for a name that is not known: the close ones first, then how to add it."""
     names = list(known)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lecture_lib.accounting import steps
 from lecture_lib.accounting.dtypes import resolve
 from lecture_lib.accounting.eager import HALF, Machine, Record, Tensor
-from lecture_lib.accounting.inputs import whole
+from lecture_lib.accounting.inputs import chain_widths, one_of, segment_length, whole
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
@@ -97,10 +97,11 @@ def mlp_peak(
     batch: rows of all microbatches together; widths: (d_in, …, d_out); segment: linear layers under one
     checkpoint, None for none. The rest as for `transformer_peak`.
     """
-    chain = steps.check_widths(widths)
-    steps.check("activation", activation, list(steps.ACTIVATIONS))
+    chain = chain_widths(widths)
+    one_of("activation", activation, steps.ACTIVATIONS)
     rows = _split(whole("batch", batch), microbatches)
-    steps.check_segment(segment, len(chain) - 1)
+    if segment is not None:
+        segment_length(segment, len(chain) - 1)
 
     def build(machine: Machine, name: str) -> steps.Network:
         return steps.MLP(machine, chain, bias, activation, name)
@@ -150,7 +151,8 @@ def transformer_peak(
         raise LectureError(
             f"expected seq up to max_position_embeddings = {config.max_position_embeddings}; got {length}"
         )
-    steps.check_segment(segment, config.num_hidden_layers)
+    if segment is not None:
+        segment_length(segment, config.num_hidden_layers)
     if device == "cuda" and fused and not set(precision(dtype, autocast)) & set(HALF):
         raise LectureError("expected BF16 or FP16 for fused attention on CUDA; got FP32; say fused=False")
 
@@ -217,8 +219,8 @@ class _Step:
     threads: int
 
     def __post_init__(self) -> None:
-        steps.check("optimizer", self.optimizer, steps.WALKED)
-        steps.check("device", self.device, ["cpu", "cuda"])
+        one_of("optimizer", self.optimizer, steps.WALKED)
+        one_of("device", self.device, ["cpu", "cuda"])
         whole("threads", self.threads)
 
     def peak(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 from lecture_lib.accounting import eager
 from lecture_lib.accounting.eager import Machine, Tensor
-from lecture_lib.accounting.inputs import sizes, unknown, whole
 from lecture_lib.accounting.memory import OPTIMIZERS
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.quantity import LectureError
@@ -300,12 +299,6 @@ def training_step(
     optimizer_step(machine, list(network.parameters.values()), optimizer, foreach)
 
 
-def check(name: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise unknown(f"{name} of {', '.join(known)}", value, known)
-    return value
-
-
 def check_config(config: ModelConfig) -> None:
     """LectureError for what `networks.transformer` has no part for."""
     built: dict[str, object] = {
@@ -322,18 +315,3 @@ def check_config(config: ModelConfig) -> None:
         raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")
     if config.positions == "rotary" and config.head_dim % 2:
         raise LectureError(f"expected an even head_dim for rotary positions; got {config.head_dim}")
-
-
-def check_widths(widths: Sequence[int]) -> tuple[int, ...]:
-    chain = sizes("widths", widths)
-    if len(chain) < 2:
-        raise LectureError(f"expected at least two widths; got {chain}; write (784, 256, 10)")
-    return chain
-
-
-def check_segment(segment: int | None, layers: int) -> int | None:
-    if segment is not None and whole("segment", segment) > layers:
-        raise LectureError(
-            f"expected a segment of 1 to {layers} layers; got {segment}; None checkpoints nothing"
-        )
-    return segment

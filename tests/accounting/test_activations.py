@@ -244,8 +244,8 @@ def test_the_overhead_as_published_is_three_times_one_repeated_forward() -> None
         (lambda: mlp_saved(2, (3, 4), dtype="bf16", autocast="bf16"), "over fp32"),
         (lambda: transformer_saved(CONFIGS["gpt"], 2, 2.5), "whole number for seq"),  # type: ignore[arg-type]
         (lambda: transformer_saved(CONFIGS["gpt"], 2, 3, device="cuda"), "fused attention on CUDA"),
-        (lambda: transformer_saved(CONFIGS["gpt"], 2, 3, device="tpu"), "device of cpu, cuda"),
-        (lambda: activations.layer_activations(8, 1, 8, 1, recompute="some"), "recompute of none"),
+        (lambda: transformer_saved(CONFIGS["gpt"], 2, 3, device="tpu"), "device of 'cpu', 'cuda'"),
+        (lambda: activations.layer_activations(8, 1, 8, 1, recompute="some"), "recompute of 'none'"),
         (lambda: activations.pipeline_activations(Quantity(1, "s"), 2), "expected layer in B"),
     ],
 )

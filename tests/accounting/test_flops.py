@@ -205,9 +205,6 @@ def test_early_stop_by_hand() -> None:
         "layer 2: again": 2 * 6 * 8 * 5,
         "stopped early": -2 * 6 * 8 * 5,
     }
-    assert flops.mlp_recomputation(6, (3, 8, 5), 2, early_stop=False).total.value == 2 * 6 * (3 * 8 + 8 * 5)
-    assert flops.attention_recomputation(2, 3, 4, 5, 7).total.value == 2 * 2 * 3 * 4 * 4 * 5
-    assert flops.attention_recomputation(2, 3, 4, 5, 7, kernel="fused").total.value == 2 * 2 * 3 * 4 * 4 * 12
 
 
 @pytest.mark.parametrize(
@@ -365,7 +362,6 @@ def test_chinchilla_is_our_count_but_for_embeddings_and_softmax() -> None:
         (lambda: flops.recomputation(SMALL, 18, 9, segment=0), "segment of at least 1; got 0"),
         (lambda: flops.recomputation(SMALL, 18, 9, "none", segment=1), "recompute='full' alone; got 'none'"),
         (lambda: flops.mlp_recomputation(3, (5, 7), 2), "segment of 1 to 1 layers; got 2"),
-        (lambda: flops.attention_recomputation(1, 1, 2, 3, kernel="flash"), "got 'flash'"),
         (lambda: flops.optimizer_update(10, "adamv"), "did you mean 'adam' or 'adamw'"),
         (lambda: flops.beyond_6pt(SMALL, 18, 9, tokens_per_step=0), "tokens_per_step of at least 1"),
     ],

@@ -219,8 +219,11 @@ def test_gradients_of_the_walk_have_the_parameters_shapes() -> None:
     ("call", "message"),
     [
         (lambda: mlp_peak(10, (3, 4), microbatches=3), "a batch that 3 microbatches divide; got 10"),
-        (lambda: mlp_peak(10, (3, 4), optimizer="lion"), "optimizer of sgd, momentum, adagrad, adam, adamw"),
-        (lambda: mlp_peak(10, (3, 4), device="mps"), "device of cpu, cuda"),
+        (
+            lambda: mlp_peak(10, (3, 4), optimizer="lion"),
+            "optimizer of 'sgd', 'momentum', 'adagrad', 'adam', 'adamw'",
+        ),
+        (lambda: mlp_peak(10, (3, 4), device="mps"), "device of 'cpu', 'cuda'"),
         (lambda: mlp_peak(10, (3, 4), threads=0), "threads"),
         (lambda: mlp_peak(10, (3, -4)), "widths"),
         (lambda: mlp_peak(10, (3, 4), dtype="int8"), "expected fp32, bf16 or fp16"),
