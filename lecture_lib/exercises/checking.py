@@ -140,8 +140,11 @@ def check(id: Any = _MISSING, answer: Any = _MISSING, *more: Any) -> CheckResult
     """Tries `answer` on the exercise's public cases and says how it went: `check("4.1", linear_flops)`.
 
     Returns an object that shows itself. Never raises, except CheckFailed in strict mode (LECTURE_STRICT=1)
-    and KeyboardInterrupt when the kernel is interrupted.
+    and KeyboardInterrupt when the kernel is interrupted. Called by the very function that it checks, which
+    would go on without an end, it says so in an error, and that is what the check shows.
     """
+    if evidence.student_code_runs.get():
+        raise RuntimeError("check(...) stands inside the function that it checks: move it out, to the margin")
     try:
         if more:
             raise LectureError(
@@ -166,7 +169,8 @@ def _check(exercise_id: Any, answer: Any) -> CheckResult:
         raise LectureError(
             'expected an exercise and your answer, like check("4.1", linear_flops); got neither'
         )
-    if callable(exercise_id) or isinstance(answer, str) and not isinstance(exercise_id, str):
+    known = definition.load_all()
+    if callable(exercise_id) or isinstance(answer, str) and answer in known and exercise_id not in [*known]:
         raise LectureError('expected the exercise first, then the answer, like check("4.1", linear_flops)')
     exercise = definition.load(exercise_id)
     if answer is _MISSING:

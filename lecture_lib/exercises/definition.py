@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +101,15 @@ def load(exercise_id: str, folder: Path | None = None) -> Definition:
     everything = load_all(folder)
     if wanted in everything:
         return everything[wanted]
-    near = difflib.get_close_matches(wanted, everything, n=3, cutoff=0.5)
-    same = [other for other in everything if other.partition(".")[0] == wanted.partition(".")[0].lstrip("0")]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(same or everything)}"
+    numbers = re.search(r"(\d{1,4})(?:[.,](\d{1,4}))?", wanted[:100])
+    notebook = str(int(numbers[1])) if numbers else ""
+    meant = f"{notebook}.{int(numbers[2])}" if numbers and numbers[2] else ""  # "04.1", "4,1", "Exercise 4.1"
+    same = [other for other in everything if other.partition(".")[0] == notebook]
+    near = [meant] if meant in everything else difflib.get_close_matches(wanted, same, n=3, cutoff=0.5)
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    else:
+        hint = f"there are {', '.join(same)}" if same else "progress() shows which there are"
     raise LectureError(f"expected the id of an exercise; got {wanted[:40]!r}; {hint}")
 
 

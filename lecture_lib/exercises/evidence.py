@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import contextvars
 import ctypes
 import dis
 import functools
@@ -25,7 +26,7 @@ from types import FrameType, FunctionType, TracebackType
 from typing import Any
 
 from lecture_lib.exercises import drivers
-from lecture_lib.exercises.encoding import Array, encode, type_name
+from lecture_lib.exercises.encoding import MAX_DEPTH, Array, encode, type_name
 from lecture_lib.quantity import LectureError
 
 MAX_PRINTED = 2_000  # characters of a case's output that are kept
@@ -122,6 +123,9 @@ def _row(data: Any) -> Row:
 
 # -- collecting
 
+student_code_runs = contextvars.ContextVar("student_code_runs", default=False)
+"""Whether what runs here and now is a student's answer on a case."""
+
 
 class _Blank(BaseException):
     """The student's function returned `...`."""
@@ -206,6 +210,7 @@ def _run_case(run: drivers.Driver, answer: Any, inputs: Mapping[str, Any], time_
     handed = _Student(answer) if run.takes == "function" else answer
 
     def work() -> Row:
+        student_code_runs.set(True)  # here: outside the main thread this runs in a thread of its own
         try:
             return Row(value=encode(run.run(handed, given)))
         except _Blank:
@@ -215,8 +220,11 @@ def _run_case(run: drivers.Driver, answer: Any, inputs: Mapping[str, Any], time_
         except BaseException as error:  # SystemExit and every student's own class of error too
             return Row(error=_describe(error, sys.exc_info()[2], _file_of(answer)))
 
-    with _captured() as printed:
-        row = _limited(work, time_limit)
+    try:
+        with _captured() as printed:
+            row = _limited(work, time_limit)
+    finally:
+        student_code_runs.set(False)
     text = printed.text
     if row is None:
         return Row(timed_out=True, printed=text, printed_length=printed.length)
@@ -242,7 +250,7 @@ class _Student:
             signature = inspect.signature(self._function)
         except (TypeError, ValueError):
             return args, kwargs
-        for attempt in ((args, kwargs), ((*args, *kwargs.values()), {})):
+        for attempt in ((args, kwargs), (args, _renamed(signature, kwargs)), ((*args, *kwargs.values()), {})):
             try:
                 signature.bind(*attempt[0], **attempt[1])
                 return attempt
@@ -252,12 +260,18 @@ class _Student:
         raise TypeError(f"your function takes {signature}; it is called with {wanted}")
 
 
-def _is_blank(value: Any) -> bool:
-    """`...`, or a tuple, list or dict of nothing else."""
-    if type(value) in (tuple, list):
-        return bool(value) and all(_is_blank(item) for item in value)
-    if type(value) is dict:
-        return bool(value) and all(_is_blank(item) for item in value.values())
+def _renamed(signature: inspect.Signature, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs under the student's names: by name where one fits, the others in their order."""
+    free = [name for name in signature.parameters if name not in kwargs]
+    names = [name if name in signature.parameters else free.pop(0) if free else name for name in kwargs]
+    return dict(zip(names, kwargs.values(), strict=True))
+
+
+def _is_blank(value: Any, depth: int = 0) -> bool:
+    """`...`, or a tuple, list or dict of nothing else, nested only so far: a list may hold itself."""
+    if type(value) in (tuple, list, dict):
+        items = value.values() if type(value) is dict else value
+        return bool(value) and depth < MAX_DEPTH and all(_is_blank(item, depth + 1) for item in items)
     return value is ...
 
 
@@ -305,7 +319,9 @@ def _describe(error: BaseException, trace: TracebackType | None, own: str) -> Er
         )
     try:
         message = str(error)
-    except Exception:  # a message that cannot be made is no message
+    except (KeyboardInterrupt, _TimeUp):
+        raise
+    except BaseException:  # a message that cannot be made is no message
         message = ""
     return Error(_clean(type_name(error), 80), _clean(message, 500), line, _clean(source, 200))
 
@@ -324,6 +340,8 @@ def _clean(text: str, limit: int) -> str:
 
 class _Printed(io.TextIOBase):
     """Takes any amount of text and keeps the beginning."""
+
+    encoding = "utf-8"  # type: ignore[assignment]  # some libraries ask a stream for it
 
     def __init__(self) -> None:
         self._kept: list[str] = []

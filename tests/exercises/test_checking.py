@@ -4,6 +4,7 @@ import html.parser
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,10 @@ def test_the_outcome_can_be_read_by_programs() -> None:
         (("4.7", 3), "did you mean"),
         ((4.1, 3), "in quotes"),
         ((half, "4.1"), "the exercise first"),
+        ((210, "4.1"), "the exercise first"),
+        (("84 GB", "4.1"), "the exercise first"),
+        ((["x"], "4.1"), "the exercise first"),
+        ((4.1, "84 GB"), "in quotes"),
         ((None, None), "in quotes"),
         (("4.1", half, 3), "one answer"),
     ],
@@ -150,6 +155,29 @@ def test_the_outcome_can_be_read_by_programs() -> None:
 def test_a_wrong_call_is_explained_and_never_raises(arguments: tuple[Any, ...], words: str) -> None:
     found = check(*arguments)
     assert found.outcome == "error" and words in text(found) and "Not checked" in text(found)
+
+
+def test_a_check_inside_its_own_function_is_said_and_ends() -> None:
+    def slipped(M, d_in, d_out):
+        check("4.1", slipped)
+        return 2 * M * d_in * d_out
+
+    found = check("4.1", slipped)
+    assert found.outcome == "error" and "inside the function that it checks: move it out" in text(found)
+    assert check("4.1", lambda M, d_in, d_out: 2 * M * d_in * d_out).outcome == "passed"
+
+
+def test_a_check_inside_its_own_function_outside_the_main_thread() -> None:
+    found: list[Any] = []
+
+    def slipped(M, d_in, d_out):
+        return check("4.1", slipped)
+
+    thread = threading.Thread(target=lambda: found.append(check("4.1", slipped)))
+    thread.start()
+    thread.join(30)
+    assert "inside the function that it checks" in text(found[0])
+    assert check("4.1", lambda M, d_in, d_out: 2 * M * d_in * d_out).outcome == "passed"
 
 
 def test_a_broken_course_never_raises(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:

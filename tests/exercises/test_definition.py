@@ -36,11 +36,19 @@ def test_an_exercise_as_its_key_made_it(bank: Path) -> None:
     [
         ("4.2", "did you mean"),
         ("4.l", "did you mean"),
-        ("7", "there are 1.5, 4.1, 4.12"),
-        ("", "there are"),
+        ("4,1", "did you mean 4.1?"),
+        ("04.12", "did you mean 4.12?"),
+        ("Exercise 1.5", "did you mean 1.5?"),
+        ("4.1.", "did you mean 4.1?"),
+        ("04", "there are 4.1, 4.12"),
+        ("7", "progress() shows which there are"),
+        ("linear", "progress() shows which there are"),
+        ("", "progress() shows"),
         (4.1, "in quotes"),
         (None, "in quotes"),
-        ("x" * 10**6, "there are"),
+        ("x" * 10**6, "progress() shows"),
+        ("4" * 10**6, "progress() shows"),
+        ("٤.١", "did you mean 4.1?"),
     ],
 )
 def test_an_unknown_id_says_what_is_near(bank: Path, given: Any, words: str) -> None:

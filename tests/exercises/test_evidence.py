@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 import linecache
 import random
@@ -110,11 +111,29 @@ def test_endless_recursion() -> None:
     assert [row.error.type for row in rows(f) if row.error] == ["RecursionError"] * 2
 
 
+def test_a_list_that_holds_itself_is_no_error_of_the_students() -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    deep: Any = functools.reduce(lambda inner, _: [inner], range(5_000), 1)
+    for value in (itself, {"x": itself}, deep):
+        row = rows(lambda x, value=value: value)[0]
+        assert row.error is None and "nested more than" in row.value["repr"]
+
+
+def test_a_stream_names_its_encoding() -> None:
+    assert rows(lambda x: (sys.stdout.encoding, sys.stderr.isatty()))[0].value == {"tuple": ["utf-8", False]}
+
+
 class _Cruel(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no message")
 
     __repr__ = __str__
+
+
+class _Crueler(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
 
 
 class _Base(BaseException):
@@ -126,6 +145,7 @@ class _Base(BaseException):
     [
         (SystemExit(0), "SystemExit", "return the value"),
         (_Cruel(), "_Cruel", ""),
+        (_Crueler(), "_Crueler", ""),
         (_Base("deep"), "_Base", "deep"),
         (MemoryError(), "MemoryError", ""),
         (GeneratorExit(), "GeneratorExit", ""),
@@ -177,6 +197,10 @@ def test_parameters_may_have_other_names() -> None:
     cases = [{"M": 3, "d_in": 5}]
     assert rows(lambda a, b: a - b, cases)[0].value == -2
     assert rows(lambda d_in, M: M - d_in, cases)[0].value == -2, "by name where the names fit"
+    assert rows(lambda d_in, rows: (d_in, rows), cases)[0].value == {"tuple": [5, 3]}, "the rest in order"
+    assert rows(lambda d_in, *, rows: (d_in, rows), cases)[0].value == {"tuple": [5, 3]}
+    assert rows(lambda a, b=7, *c: (a, b, c), cases)[0].value == {"tuple": [3, 5, {"tuple": []}]}
+    assert rows(lambda a, /, d_in: (a, d_in), cases)[0].value == {"tuple": [3, 5]}
     assert rows(lambda *args: len(args), cases)[0].value == 2
     assert rows(lambda **names: sorted(names), cases)[0].value == ["M", "d_in"]
     error = rows(lambda only: only, cases)[0].error
