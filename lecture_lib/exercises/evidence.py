@@ -341,7 +341,7 @@ def _clean(text: str, limit: int) -> str:
 class _Printed(io.TextIOBase):
     """Takes any amount of text and keeps the beginning."""
 
-    encoding = "utf-8"  # type: ignore[assignment]  # some libraries ask a stream for it
+    encoding = "utf-8"  # some libraries ask a stream for it
 
     def __init__(self) -> None:
         self._kept: list[str] = []
