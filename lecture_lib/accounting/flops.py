@@ -155,7 +155,7 @@ EARLY_STOP = "what follows a segment's last saved tensor is not computed again"
 _EARLY_STOP_SOURCE = "torch.utils.checkpoint.checkpoint, use_reentrant=False, early_stop=True (its default)"
 # Elementwise FLOPs per parameter and step; a square root and a division are one each, bias corrections of the
 # scalars are none.
-OPTIMIZERS = {
+UPDATE_FLOPS = {
     "sgd": 2,  # w - lr·g
     "momentum": 4,  # μ·v + g; w - lr·v
     "adagrad": 7,  # s + g·g; w - lr·g/√(s + ε)
@@ -340,15 +340,15 @@ def mlp_recomputation(M: int, widths: Sequence[int], segment: int) -> Ledger:
 
 
 def optimizer_update(parameters: int | Quantity, optimizer: str = "adamw", steps: int = 1) -> Quantity:
-    """Elementwise FLOPs of the optimizer: c·P·steps, c from `OPTIMIZERS`."""
-    one_of("optimizer", optimizer, OPTIMIZERS)
+    """Elementwise FLOPs of the optimizer: c·P·steps, c from `UPDATE_FLOPS`."""
+    one_of("optimizer", optimizer, UPDATE_FLOPS)
     P, n = whole("parameters", parameters, unit="parameter"), whole("steps", steps)
     return Quantity(
-        OPTIMIZERS[optimizer] * P * n,
+        UPDATE_FLOPS[optimizer] * P * n,
         "FLOP",
         name="optimizer update",
         formula="c·P·n_steps",
-        inputs={"c": OPTIMIZERS[optimizer], "P": P, "n_steps": n},
+        inputs={"c": UPDATE_FLOPS[optimizer], "P": P, "n_steps": n},
         conventions=(f"{optimizer}: a square root and a division are 1 FLOP each",),
     )
 

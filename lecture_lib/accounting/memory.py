@@ -309,7 +309,7 @@ RECIPES = {
             name="autocast",
             parameters="fp32",
             gradients="fp32",
-            source="torch.autocast over FP32 parameters; the casts are transient (cast_cache)",
+            source="torch.autocast over FP32 parameters; the casts are transient",
         ),
         Recipe(name="fp32", parameters="fp32", gradients="fp32", source=_MEGATRON),
         Recipe(name="bf16-master-fp32-gradients", gradients="fp32", master="fp32", source=_MEGATRON),
@@ -451,46 +451,4 @@ def largest_model(
             *(("equal shares, padded",) if N * t > 1 else ()),
         ),
         source=kept.source,
-    )
-
-
-def headroom(
-    memory: int | Quantity,
-    parameters: int | Quantity,
-    recipe: str | Recipe,
-    devices: int = 1,
-    stage: int = 0,
-    model_parallel: int = 1,
-) -> Quantity:
-    """What a device's memory leaves for activations and all else; below 0, the model states do not fit."""
-    states = model_states(parameters, recipe, devices, stage, model_parallel).total
-    M = amount("memory", memory, "B")
-    return Quantity(
-        M - states.value,
-        "B",
-        name="left beside the model states",
-        formula="M - M_states",
-        inputs={"M": Quantity(M, "B"), "M_states": states},
-        conventions=states.conventions,
-    )
-
-
-def cast_cache(weights: int | Quantity, dtype: object = "bf16") -> Quantity:
-    """Bytes of the casts that torch.autocast makes of FP32 weights: s·P_cast, transient.
-
-    weights: parameters that enter matrix products (`models.matmul_parameters`); norms stay in FP32. Each is
-    cast at its first use and kept while the context lasts; a cast that the backward needs lives until then.
-    """
-    P, fmt = whole("weights", weights, unit="parameter"), resolve(dtype)
-    return Quantity(
-        int(tensor_bytes((P,), fmt)),
-        "B",
-        name="casts of the weights",
-        formula="s·P_cast",
-        inputs={"s": Fraction(fmt.bits) / 8, "P_cast": P},
-        conventions=(
-            fmt.name,
-            "transient: from a weight's first use to autocast's end or its backward",
-        ),
-        source="PyTorch documentation, torch.autocast (cache_enabled)",
     )

@@ -19,8 +19,9 @@ from lecture_lib.accounting import kv_cache as cache
 from lecture_lib.accounting import roofline
 from lecture_lib.accounting.contraction import FMA
 from lecture_lib.accounting.dtypes import bytes_per_element, resolve
-from lecture_lib.accounting.flops import OPTIMIZERS
-from lecture_lib.accounting.inputs import amount, unknown, whole
+from lecture_lib.accounting.flops import UPDATE_FLOPS
+from lecture_lib.accounting.inputs import amount, one_of, whole
+from lecture_lib.accounting.memory import OPTIMIZERS
 from lecture_lib.accounting.models import ModelConfig, matmul_parameters
 from lecture_lib.quantity import LectureError, Quantity
 
@@ -410,10 +411,6 @@ def embedding(tokens: int, width: int, dtype: object = "bf16", index: object = "
     )
 
 
-# Arrays of state a parameter; the operations are flops.OPTIMIZERS'.
-STATES: Mapping[str, int] = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "adamw": 2}
-
-
 def optimizer_step(
     parameters: int,
     optimizer: str = "adamw",
@@ -427,12 +424,11 @@ def optimizer_step(
     parameter, gradient, state, master: formats of each. With a master copy the update reads and writes that,
     and writes the parameter from it.
     """
-    if optimizer not in STATES:
-        raise unknown("an optimizer", optimizer, STATES, "(new ones go into operators.STATES)")
+    one_of("optimizer", optimizer, UPDATE_FLOPS)
     n: dict[str, Any] = {
         "P": whole("parameters", parameters),
-        "c": OPTIMIZERS[optimizer],
-        "a": STATES[optimizer],
+        "c": UPDATE_FLOPS[optimizer],
+        "a": len(OPTIMIZERS[optimizer].arrays),
         "w": bytes_per_element(parameter),
         "g": bytes_per_element(gradient),
         "o": bytes_per_element(state),

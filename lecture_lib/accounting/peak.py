@@ -234,7 +234,7 @@ class _Step:
         machine = Machine(self.device, self.threads)
         network = build(machine, dtype)
         batches = [data(machine, dtype) for _ in range(self.microbatches)]
-        state = steps.optimizer_state(machine, list(network.parameters.values()), self.optimizer)
+        state = steps.allocate_optimizer_state(machine, list(network.parameters.values()), self.optimizer)
         steps.training_step(machine, network, batches, self.optimizer, self.foreach, autocast, self.segment)
         first, alive = machine.at_peak()
         del state

@@ -232,8 +232,8 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 WALKED = ("sgd", "momentum", "adagrad", "adam", "adamw")
 
 
-def optimizer_state(machine: Machine, parameters: Sequence[Tensor], optimizer: str) -> list[Tensor]:
-    """What torch.optim keeps between steps; its scalars are FP32 and on the CPU."""
+def allocate_optimizer_state(machine: Machine, parameters: Sequence[Tensor], optimizer: str) -> list[Tensor]:
+    """What `memory.OPTIMIZERS` says that torch.optim keeps between steps; scalars are FP32 and on the CPU."""
     kept, state = [], OPTIMIZERS[optimizer]
     for tensor in parameters:
         for array in state.arrays:

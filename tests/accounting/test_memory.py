@@ -119,13 +119,6 @@ def test_nothing_fits_into_nothing() -> None:
     assert memory.largest_model(11, "lecture").value == 0
 
 
-def test_headroom() -> None:
-    left = memory.headroom(Quantity(80, "GB"), 7 * 10**9, "lecture")
-    assert left.to("GB").value == -4
-    spread = memory.headroom(Quantity(80, "GB"), 7 * 10**9, "lecture", devices=8, stage=3)
-    assert spread.to("GB").value == 69.5
-
-
 def test_a_block_that_is_not_full_has_a_scale() -> None:
     ledger = memory.model_states(257, "bf16-8bit-moments")
     assert int(ledger["first moment"]) == 257 + 2 * 4
@@ -191,12 +184,6 @@ def test_state_beside_the_recipe() -> None:
     assert int(state.total - recipe["first moment"] - recipe["second moment"]) == 4 * len(shapes)
 
 
-def test_cast_cache() -> None:
-    weights = models.matmul_parameters(models.load("gpt2")).total
-    cache = memory.cast_cache(weights)
-    assert int(cache) == 2 * int(weights) and "transient" in " ".join(cache.conventions)
-
-
 def test_quantities_explain_themselves() -> None:
     row = memory.model_states(1_001, "bf16-master", 4, 1, 2)["master copy"]
     assert (row.formula, row.numbers) == ("s·⌈P/(t·N)⌉", "4·⌈1,001/(2·4)⌉")
@@ -226,7 +213,6 @@ def test_quantities_explain_themselves() -> None:
         (lambda: memory.optimizer_state([3], "adam"), "sequence of whole numbers"),
         (lambda: memory.optimizer_state([(3,)], "lbfgs"), "an optimizer; got 'lbfgs'"),
         (lambda: memory.lbfgs_state([(3,)], 0), "pairs of at least 1"),
-        (lambda: memory.cast_cache(5, "bf61"), "did you mean bf16"),
     ],
 )
 def test_bad_input(call: Callable[[], object], expected: str) -> None:

@@ -345,7 +345,7 @@ def cached(i: Inputs) -> Quantity:
 
 # -- hardware, rooflines, utilization
 
-H100, A100, TPU_V4 = (device(row).peak("bf16") for row in ("H100-SXM", "A100-SXM-80GB", "TPU-v4"))
+H100, A100 = (device(row).peak("bf16") for row in ("H100-SXM", "A100-SXM-80GB"))
 
 
 def hardware_figure(figure: str, i: Inputs) -> Quantity:

@@ -184,26 +184,6 @@ def test_bytes_per_parameter_of_pure_bf16_and_of_autocast() -> None:
         assert memory.bytes_per_parameter(name).total.value * count == int(held) - 8
 
 
-@pytest.mark.parametrize(("cached", "copies"), [(True, 1), (False, 2)])
-def test_autocast_keeps_one_cast_of_each_weight(cached: bool, copies: int) -> None:
-    """A weight used twice: one cast while it is cached, one for each use where it is not."""
-    weight = nn.Parameter(torch.ones(16, 16))
-    kept: list[torch.Tensor] = []
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        kept.append(tensor)
-        return tensor
-
-    with (
-        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
-        torch.autocast("cpu", torch.bfloat16, cache_enabled=cached),
-    ):
-        x = torch.ones(3, 16, requires_grad=True)
-        nn.functional.linear(nn.functional.linear(x, weight), weight)
-    casts = [t for t in kept if t.numel() == 256 and t.dtype == torch.bfloat16]
-    assert int(storage_bytes(casts)) == copies * int(memory.cast_cache(256))
-
-
 def lion(parameter: torch.Tensor, gradient: torch.Tensor, state: dict[str, torch.Tensor]) -> None:
     """Algorithm 2 of Chen et al.: one array is all that it remembers."""
     average = state.setdefault("exp_avg", torch.zeros_like(parameter))
