@@ -182,6 +182,14 @@ def every_result(operations, M, element_bytes):
     return element_bytes * M * sum(int(operation.split()[-1]) for operation in operations)
 
 
+def every_mention(operations, M, element_bytes):
+    total = 0
+    for operation in operations:
+        name, *widths = operation.split()
+        total += 0 if name == "scale" else int(widths[0])
+    return element_bytes * M * total
+
+
 def draw_operations(rng):
     widths = rng.sample(SMALL, rng.randint(3, 5))
     operations = []
@@ -267,6 +275,19 @@ SAVED = Exercise(
             "scale-keeps",
             "Scaling by a constant has a constant slope: it keeps nothing.",
             Edit('("linear", "gelu")', '("linear", "gelu", "scale")'),
+            see="08-ex5-prompt",
+        ),
+        Mistake(
+            "added-up",
+            "You added up what each operation keeps. Where one's output is the next one's input, that is one tensor, "
+            "and what the first operation reads was there before.",
+            every_mention,
+            see="08-saved",
+        ),
+        Mistake(
+            "inputs-only",
+            "You counted inputs alone. A ReLU or softmax at the end keeps its output, which no later operation reads.",
+            Edit('("relu", "softmax")', "()"),
             see="08-ex5-prompt",
         ),
         Mistake(
@@ -476,6 +497,15 @@ ACCUMULATE = Exercise(
             "sums-over-microbatches",
             "You divided sums over tokens by the number of microbatches. Divide by the number of all valid tokens.",
             Edit("/ tokens", "/ len(batches)"),
+            see="08-unequal",
+        ),
+        Mistake(
+            "weighted-by-rows",
+            "You weighed each microbatch's mean by its rows. Its mean is over its valid tokens: weigh it by these.",
+            [
+                Edit('reduction="sum") / tokens', 'reduction="mean") * len(Y) / tokens'),
+                Edit("(Y != -100).sum()", "len(Y)"),
+            ],
             see="08-unequal",
         ),
         Mistake(
@@ -725,6 +755,10 @@ def rounded_root(L, boundary, inner):
     return max(1, min(L, round((L * boundary / inner) ** 0.5)))
 
 
+def root_cut(L, boundary, inner):
+    return max(1, min(L, int((L * boundary / inner) ** 0.5)))
+
+
 def draw_best(rng):
     L = rng.randint(9, 60)
     return {"L": L, "boundary": rng.randint(2, 9), "inner": rng.choice((1, 2, 3, 5, 12, 25))}
@@ -759,6 +793,13 @@ BEST = Exercise(
             "they are {boundary} and {inner}.",
             root_of_layers,
             see="08-block-interval",
+        ),
+        Mistake(
+            "root-cut",
+            "That is √(L·boundary/inner), rounded down. Near the least value the rounding up of L/k decides: try "
+            "every k.",
+            root_cut,
+            see="08-ex12-prompt",
         ),
         Mistake(
             "rounded-root",
@@ -818,6 +859,12 @@ def run_in_segments(layers, x, k, checkpoint):
     return x
 
 
+def first_layer_only(layers, x, k, checkpoint):
+    for number, layer in enumerate(layers):
+        x = checkpoint(layer, x) if number % k == 0 else layer(x)
+    return x
+
+
 def draw_segments(rng):
     L = rng.randint(5, 11)
     k = rng.choice([k for k in range(2, L) if L % k or rng.random() < 0.3] or [2])
@@ -868,6 +915,12 @@ SEGMENTS = Exercise(
             "last-segment-dropped",
             "The layers after the last full segment did not run.",
             Edit("len(layers), k", "len(layers) - k + 1, k"),
+            see="08-interval",
+        ),
+        Mistake(
+            "first-layer-only",
+            "Only the first layer of each segment went through `checkpoint`; the others keep all they need.",
+            first_layer_only,
             see="08-interval",
         ),
         Mistake(
@@ -962,6 +1015,12 @@ RECOMPUTED = Exercise(
             see="08-interval",
         ),
         Mistake(
+            "not-whole",
+            "You took L/k segments, and not a whole number of them: round it up.",
+            Edit("-(-L // k)", "L / k"),
+            see="08-interval",
+        ),
+        Mistake(
             "whole-segments-only",
             "You computed the full segments again, and not the layers after them.",
             Edit("layer * (L - segments)", "layer * (L // k) * (k - 1)"),
@@ -1040,7 +1099,7 @@ def draw_cache(rng):
     layers, kv_heads, head_dim, tokens, sequences = rng.sample(SMALL, 5)
     return {
         "layers": layers,
-        "query_heads": kv_heads * rng.choice((2, 3, 4, 8)),
+        "query_heads": kv_heads * rng.choice((3, 4, 8)),
         "kv_heads": kv_heads,
         "head_dim": head_dim,
         "tokens": tokens,
@@ -1081,7 +1140,7 @@ CACHE = Exercise(
         },
         {
             "layers": 3,
-            "query_heads": 14,
+            "query_heads": 28,
             "kv_heads": 7,
             "head_dim": 5,
             "tokens": 11,
