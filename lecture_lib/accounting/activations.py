@@ -1,7 +1,7 @@
 """What a forward pass keeps for its backward, tensor by tensor, and the published closed forms beside it.
 
 The lists are those of `measuring.saved_tensors` on `networks.mlp` and `networks.transformer` with a cross
-entropy loss: by the walk of `eager`, each storage once.
+entropy loss, each storage once: `steps` runs the forward, `eager` knows what each operation saves.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from math import prod
 
 from lecture_lib.accounting import steps
 from lecture_lib.accounting.dtypes import bytes_per_element
-from lecture_lib.accounting.eager import HALF, Machine, Tensor
+from lecture_lib.accounting.eager import Machine, Tensor
 from lecture_lib.accounting.inputs import amount, chain_widths, one_of, segment_length, whole
 from lecture_lib.accounting.models import ModelConfig
-from lecture_lib.accounting.peak import precision
-from lecture_lib.quantity import LectureError, Ledger, Quantity
+from lecture_lib.quantity import Ledger, Quantity
 
 KORTHIKANTI = "Korthikanti et al. 2022 (2205.05198)"
 KINDS = ("activation", "input", "parameter")
@@ -96,7 +95,7 @@ def mlp_saved(
     one_of("activation", activation, steps.ACTIVATIONS)
     if segment is not None:
         segment_length(segment, len(chain) - 1)
-    name, cast = precision(dtype, autocast)
+    name, cast = steps.precision(dtype, autocast)
     machine = Machine()
     network = steps.MLP(machine, chain, bias, activation, name)
     rows = whole("batch", batch)
@@ -125,9 +124,8 @@ def transformer_saved(
     if segment is not None:
         segment_length(segment, config.num_hidden_layers)
     rows, length = whole("batch", batch), whole("seq", seq)
-    name, cast = precision(dtype, autocast)
-    if device == "cuda" and fused and (cast or name) not in HALF:
-        raise LectureError("expected BF16 or FP16 for fused attention on CUDA; got FP32; say fused=False")
+    name, cast = steps.precision(dtype, autocast)
+    steps.check_attention(device, fused, name, cast)
     machine = Machine(device)
     network = steps.Transformer(machine, config, fused, name)
     tokens = machine.empty((rows, length), "int64", "tokens", "inputs")

@@ -1,11 +1,14 @@
 """PyTorch's eager mode on tensors that have a shape and a dtype, but no values: what is allocated when, and
-what frees it.
+what frees it. `steps` writes networks on it; `peak` and `activations` read off what it recorded.
 
 Each operation allocates what torch's own allocates, saves for the backward pass what torch's saves, and its
 backward allocates its temporaries in the same order. Python frees a storage here when torch would: when the
 last tensor on it is dropped. Networks are therefore written as their forward functions are, and nothing is
-fitted. Source of every rule: torch 2.13 (tools/autograd/derivatives.yaml, torch/csrc/autograd/engine.cpp and
-input_buffer.cpp, aten/src/ATen/native); the tests hold it against torch.
+fitted. First come the machine, autograd and checkpoints, then the operations, a function each.
+
+Source of every rule: torch 2.13 (tools/autograd/derivatives.yaml, torch/csrc/autograd/engine.cpp and
+input_buffer.cpp, aten/src/ATen/native); tests/accounting/test_activations.py and tests/measuring/test_peak.py
+hold it against torch.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 The step is `networks.steps.training_step`: forward and backward of each microbatch, one optimizer step,
 gradients set to None; any but the first, so that the optimizer's state exists.
+`steps` has the networks and the step, `eager` what each operation allocates and frees;
 `measuring.peak.peak_memory` measures the same.
 """
 
@@ -11,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lecture_lib.accounting import steps
-from lecture_lib.accounting.dtypes import resolve
-from lecture_lib.accounting.eager import HALF, Machine, Record, Tensor
+from lecture_lib.accounting.eager import Machine, Record, Tensor
 from lecture_lib.accounting.inputs import chain_widths, one_of, segment_length, whole
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.quantity import LectureError, Ledger, Quantity
@@ -153,8 +153,7 @@ def transformer_peak(
         )
     if segment is not None:
         segment_length(segment, config.num_hidden_layers)
-    if device == "cuda" and fused and not set(precision(dtype, autocast)) & set(HALF):
-        raise LectureError("expected BF16 or FP16 for fused attention on CUDA; got FP32; say fused=False")
+    steps.check_attention(device, fused, *steps.precision(dtype, autocast))
 
     def build(machine: Machine, name: str) -> steps.Network:
         return steps.Transformer(machine, config, fused, name)
@@ -185,17 +184,6 @@ def cublas_workspaces(compute_capability: int, handles: int = 2) -> Quantity:
         conventions=("CUBLAS_WORKSPACE_CONFIG not set",),
         source="torch 2.13: aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
     )
-
-
-def precision(dtype: object, autocast: object | None) -> tuple[str, str | None]:
-    """The two formats' names; LectureError for other than FP32, BF16, FP16, or autocast over FP32."""
-    name, cast = resolve(dtype).name, None if autocast is None else resolve(autocast).name
-    if name not in ("fp32", *HALF) or cast not in (None, *HALF) or (cast and name != "fp32"):
-        raise LectureError(
-            f"expected fp32, bf16 or fp16, or autocast to bf16 or fp16 over fp32; got dtype {name} and "
-            f"autocast {cast}; change one"
-        )
-    return name, cast
 
 
 def _split(batch: int, microbatches: int) -> int:
@@ -230,7 +218,7 @@ class _Step:
         name: str,
         workspaces: int = 0,
     ) -> PeakMemory:
-        dtype, autocast = precision(self.dtype, self.autocast)
+        dtype, autocast = steps.precision(self.dtype, self.autocast)
         machine = Machine(self.device, self.threads)
         network = build(machine, dtype)
         batches = [data(machine, dtype) for _ in range(self.microbatches)]

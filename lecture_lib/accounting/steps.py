@@ -1,7 +1,8 @@
-"""The course's MLP chain and Transformer, and a training step of each, on the tensors of `eager`.
+"""The course's networks and their training step, on tensors of `eager`: what `peak` and `activations` run.
 
-They are written as `lecture_lib.networks` writes them, line by line, so that what a line keeps alive there it
-keeps alive here.
+Each is written as the code that it stands for, line by line, so that what a line keeps alive there it keeps
+alive here: `MLP` and `Transformer` as those of `lecture_lib.networks`, `training_step` as
+`lecture_lib.networks.steps.training_step`, `optimizer_step` as torch.optim's of torch 2.13.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lecture_lib.accounting import eager
-from lecture_lib.accounting.eager import Machine, Tensor
+from lecture_lib.accounting.dtypes import resolve
+from lecture_lib.accounting.eager import HALF, Machine, Tensor
 from lecture_lib.accounting.memory import OPTIMIZERS
 from lecture_lib.accounting.models import ModelConfig
 from lecture_lib.quantity import LectureError
@@ -315,3 +317,20 @@ def check_config(config: ModelConfig) -> None:
         raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")
     if config.positions == "rotary" and config.head_dim % 2:
         raise LectureError(f"expected an even head_dim for rotary positions; got {config.head_dim}")
+
+
+def precision(dtype: object, autocast: object | None) -> tuple[str, str | None]:
+    """The two formats' names; LectureError for other than FP32, BF16, FP16, or autocast over FP32."""
+    name, cast = resolve(dtype).name, None if autocast is None else resolve(autocast).name
+    if name not in ("fp32", *HALF) or cast not in (None, *HALF) or (cast and name != "fp32"):
+        raise LectureError(
+            f"expected fp32, bf16 or fp16, or autocast to bf16 or fp16 over fp32; got dtype {name} and "
+            f"autocast {cast}; change one"
+        )
+    return name, cast
+
+
+def check_attention(device: str, fused: bool, dtype: str, autocast: str | None) -> None:
+    """LectureError for fused attention where CUDA has no kernel for it."""
+    if device == "cuda" and fused and (autocast or dtype) not in HALF:
+        raise LectureError("expected BF16 or FP16 for fused attention on CUDA; got FP32; say fused=False")
