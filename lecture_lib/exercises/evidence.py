@@ -367,17 +367,29 @@ def _no_input(*_: Any, **__: Any) -> str:
     raise RuntimeError("input() waits for a person; an exercise gets its inputs as arguments")
 
 
+def _exit() -> None:
+    raise SystemExit
+
+
 @contextlib.contextmanager
 def _captured() -> Iterator[_Printed]:
-    """Standard output and errors of the block, and no `input()` in it."""
+    """Standard output and errors of the block, and no `input()` in it; in a notebook, where `exit()` would end
+    the kernel after the cell, it raises as elsewhere.
+    """
     printed = _Printed()
     asked = builtins.input
     builtins.input = _no_input
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
     try:
+        if shell is not None:
+            shell.ask_exit = _exit
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             yield printed
     finally:
         builtins.input = asked
+        if shell is not None:
+            vars(shell).pop("ask_exit", None)  # its class has its own
 
 
 # -- time

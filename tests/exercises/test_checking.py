@@ -317,6 +317,8 @@ def test_in_a_kernel_the_error_is_on_the_cells_own_line(bank: Path, tmp_path: Pa
         f"definition.FOLDER = Path({str(bank)!r})",
         "def linear_flops(M, d_in, d_out):\n    rows = M\n    return rows / 0  # here",
         'check("4.1", linear_flops)',
+        "def leaves(M, d_in, d_out):\n    exit()",
+        'check("4.1", leaves)',
         'check("4.1", lambda M, d_in, d_out: 2 * M * d_in * d_out)',
     ]
     node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
@@ -324,7 +326,9 @@ def test_in_a_kernel_the_error_is_on_the_cells_own_line(bank: Path, tmp_path: Pa
     said = node.cells[2].outputs[0]["data"]
     assert "Line 3 of your cell: return rows / 0  # here" in said["text/plain"]
     assert "<table>" in said["text/html"] and said[MIME] == {"exercise": "4.1", "outcome": "error"}
-    assert node.cells[3].outputs[0]["data"][MIME]["outcome"] == "passed"
+    left = node.cells[4].outputs[0]["data"]["text/plain"]
+    assert "your code calls exit(); return the value instead" in " ".join(left.split())
+    assert node.cells[5].outputs[0]["data"][MIME]["outcome"] == "passed", "the kernel lives on"
 
 
 def test_a_check_is_quick() -> None:
