@@ -373,8 +373,8 @@ def _exit() -> None:
 
 @contextlib.contextmanager
 def _captured() -> Iterator[_Printed]:
-    """Standard output and errors of the block, and no `input()` in it; in a notebook, where `exit()` would end
-    the kernel after the cell, it raises as elsewhere.
+    """Standard output and errors of the block, and no `input()` in it; in a notebook, where `exit()` would
+    end the kernel after the cell, it raises as elsewhere.
     """
     printed = _Printed()
     asked = builtins.input
