@@ -53,9 +53,9 @@ def _as_interrupt(signum: int, frame: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.strip().lstrip("+-").isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more; got {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; got {text}")
     return number
 
 

@@ -53,7 +53,13 @@ def refresh(upstream: Path, work: Path) -> list[str]:
 
     Returns what the student should know, a line each. Never overwrites a changed copy.
     """
-    work.mkdir(parents=True, exist_ok=True)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise LectureError(
+            f"expected a folder {work} for your copies; there is a file or a broken link of that name; "
+            "move it away"
+        ) from None
     manifest = _read_manifest(work)
     said: list[str] = []
     for source in files.numbered(upstream):
@@ -61,6 +67,9 @@ def refresh(upstream: Path, work: Path) -> list[str]:
         now, copy = digests(fresh), work / source.name
         base = manifest.get(source.name)
         if base is not None and list(base.items()) == list(now.items()) and copy.is_file():
+            continue
+        if copy.is_dir():
+            said.append(f"{source.name}: a folder has the name of your copy; move it away to get one")
             continue
         if not copy.is_file():
             files.write(fresh, copy)
@@ -95,8 +104,13 @@ def _changes(old: dict[str, str], new: dict[str, str]) -> str:
         ("added ", [cell for cell in new if cell not in old]),
         ("removed ", [cell for cell in old if cell not in new]),
     ]
-    words = [f"{verb}{', '.join(cells)}" for verb, cells in parts if cells]
+    words = [f"{verb}{_first(cells)}" for verb, cells in parts if cells]
     return "; ".join(words) or "the order of its cells"
+
+
+def _first(cells: Sequence[str]) -> str:
+    more = f" and {len(cells) - 6} more" if len(cells) > 6 else ""
+    return ", ".join(cells[:6]) + more
 
 
 def _copy_pictures(upstream: Path, work: Path) -> None:
@@ -162,6 +176,8 @@ def lecture_reset(name: str) -> int:
     source = _with_exercise(exercise, upstream) if exercise else files.find(name, upstream)
     fresh = files.without_outputs(files.read(source).node)
     copy = work / source.name
+    if copy.is_dir():
+        raise LectureError(f"expected your copy in {copy}; a folder has its name; move it away to get one")
     if not copy.is_file():
         refresh(upstream, work)
         print(f"{copy.name}: there was no copy of it; made one")
@@ -190,7 +206,9 @@ def _with_exercise(exercise: str, upstream: Path) -> Path:
         if exercise in ids:
             return path
         known += ids
-    raise LectureError(f"expected an exercise ({', '.join(known) or 'there are none'}); got {exercise}")
+    notebook = exercise.partition(".")[0].lstrip("0") or "0"
+    near = [name for name in known if name.partition(".")[0] == notebook] or known
+    raise LectureError(f"expected an exercise ({', '.join(near) or 'there are none'}); got {exercise}")
 
 
 def _with_blank(mine: NotebookNode, fresh: NotebookNode, exercise: str) -> NotebookNode:
@@ -232,18 +250,20 @@ def lecture_submit(names: Sequence[str]) -> int:
     """Packs working copies, without outputs, into a zip to hand in; says what is in it and what is open."""
     work, upstream = work_folder(), notebooks_folder()
     chosen = [work / files.find(name, upstream).name for name in names] or files.numbered(work)
+    chosen = list(dict.fromkeys(chosen))  # a notebook that is named twice goes in once
     absent = [path.name for path in chosen if not path.is_file()]
     if absent or not chosen:
         raise LectureError(
             f"expected copies in {work}; missing: {', '.join(absent) or 'all'}; `lecture lab` makes them"
         )
     target = _unused(work / f"submission-{datetime.datetime.now():%Y-%m-%d-%H%M%S}.zip")
-    lines = []
+    packed = {path.name: _handed_in(path, upstream / path.name) for path in chosen}
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in chosen:
-            content, remark = _handed_in(path, upstream / path.name)
-            archive.writestr(path.name, content)
-            lines.append(f"  {path.name}, {len(content) / 1e3:,.1f} kB: {remark}")
+        for name, (content, _) in packed.items():
+            archive.writestr(name, content)
+    lines = [
+        f"  {name}, {len(content) / 1e3:,.1f} kB: {remark}" for name, (content, remark) in packed.items()
+    ]
     print(f"{target}, {target.stat().st_size / 1e3:,.1f} kB, to hand in:")
     print("\n".join(lines))
     return 0

@@ -37,9 +37,14 @@ def lecture_handout(target: Path, key: Path | None) -> int:
             "expected a clone of the project to make a handout from; this is an installed package"
         )
     notebooks_folder()
+    bank = None
+    if key is not None:
+        from lecture_lib.exercises.key import load_key
+
+        bank = load_key(key)  # first: a key that cannot be read leaves nothing half made
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise LectureError(f"expected a folder that is empty or not there yet; got {target}; name another")
-    if target.resolve().is_relative_to((root / "lecture_lib").resolve()):
+    if any(target.resolve().is_relative_to((root / name).resolve()) for name in FOLDERS):
         raise LectureError(f"expected a folder outside of what is copied; got {target}; name another")
     target.mkdir(parents=True, exist_ok=True)
     for name in FILES:
@@ -48,10 +53,8 @@ def lecture_handout(target: Path, key: Path | None) -> int:
     for name in FOLDERS:
         if (root / name).is_dir():
             shutil.copytree(root / name, target / name, ignore=_NOT)
-    if key is not None:
-        from lecture_lib.exercises.key import load_key
-
-        cases(load_key(key), target / "data" / "exercises", check=False)
+    if bank is not None:
+        cases(bank, target / "data" / "exercises", check=False)
     count = sum(path.is_file() for path in target.rglob("*"))
     print(f"{target}: {count} files for students, without the key and its tests.")
     return 0

@@ -76,6 +76,7 @@ def lecture_run(
     else:
         chosen = files.numbered(notebooks_folder())
     out = out or (paths.project_root() or Path.cwd()) / "build" / "run"
+    _refuse_to_overwrite(out, chosen)
     settings = Settings(device=device, scale=scale, edition=edition, jobs=_jobs(jobs, device))
     prepare = None
     if edition == "instructor":
@@ -95,6 +96,19 @@ def lecture_run(
         print(f"Stopped. Left to run: {', '.join(left)}", file=sys.stderr)
         return 3
     return 0 if passed == len(results) else 1
+
+
+def _refuse_to_overwrite(out: Path, chosen: Sequence[Path]) -> None:
+    """What ran is stored in `out` under the notebook's own name: never where notebooks are."""
+    if out.exists() and not out.is_dir():
+        raise LectureError(f"expected a folder for the report; {out} is a file; name another")
+    taken = [path.parent for path in chosen] + [(paths.project_root() or Path.cwd()) / "work"]
+    taken += [paths.NOTEBOOKS] if paths.NOTEBOOKS else []
+    if out.resolve() in [folder.resolve() for folder in taken]:
+        raise LectureError(
+            f"expected a folder of its own for the report; what ran would take the place of the notebooks in "
+            f"{out}; name another"
+        )
 
 
 def _jobs(asked: int | None, device: str) -> int:

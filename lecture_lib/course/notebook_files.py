@@ -54,6 +54,8 @@ def find(name: str, folder: Path) -> Path:
     Raises LectureError where there is none, with the names that come near.
     """
     course = numbered(folder)
+    if not name.strip():
+        raise LectureError("expected a notebook's number or file; got an empty name")
     if name.isdecimal():
         for path in course:
             if int(path.name[:2]) == int(name):
@@ -68,6 +70,10 @@ def find(name: str, folder: Path) -> Path:
         raise LectureError(f"expected a notebook; {name} is a folder; name the notebooks in it")
     if given.is_file():
         return given
+    if given.is_symlink():
+        raise LectureError(f"{name} is a link to a file that is not there; name the file itself")
+    if given.exists():
+        raise LectureError(f"expected a notebook; {name} is no ordinary file")
     near = {path.stem: path.name for path in course}
     if given.parent.is_dir():
         near |= {path.stem: str(given.parent / path.name) for path in given.parent.glob("*.ipynb")}

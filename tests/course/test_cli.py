@@ -52,6 +52,7 @@ def test_help_names_every_command_and_loads_nothing_heavy() -> None:
 def test_wrong_usage_is_2(arguments: list[str]) -> None:
     done = lecture(*arguments)
     assert done.returncode == 2 and "usage:" in done.stderr
+    assert "_positive" not in done.stderr
 
 
 NO_NOTEBOOKS = "paths.NOTEBOOKS = None"
@@ -118,6 +119,28 @@ def test_folder_that_cannot_be_written_is_a_sentence(write: Callable[..., Path],
     (tmp_path / "taken").write_text("a file")
     done = lecture("run", "a.ipynb", "--out", "taken/out", cwd=tmp_path)
     assert done.returncode == 3 and "taken" in done.stderr
+
+
+@pytest.mark.parametrize("out", ["", ".", "../here", "taken"])
+def test_what_ran_never_takes_the_place_of_a_notebook(
+    write: Callable[..., Path], tmp_path: Path, out: str
+) -> None:
+    here = tmp_path / "here"
+    before = write(here / "a.ipynb", "1 + 1").read_bytes()
+    (here / "taken").write_text("a file")
+    done = lecture("run", "a.ipynb", "--out", out, cwd=here)
+    assert done.returncode == 2 and "expected a folder" in done.stderr
+    assert sorted(path.name for path in here.iterdir()) == ["a.ipynb", "taken"]
+    assert (here / "a.ipynb").read_bytes() == before
+
+
+def test_copies_and_course_are_never_run_over(write: Callable[..., Path], tmp_path: Path) -> None:
+    write(tmp_path / "a.ipynb", "1")
+    for folder in ("notebooks", "work"):
+        code = f"from pathlib import Path; paths.NOTEBOOKS = Path({str(tmp_path / 'notebooks')!r})"
+        code += f"; paths.project_root = lambda: Path({str(tmp_path)!r})"
+        done = lecture("run", str(tmp_path / "a.ipynb"), "--out", str(tmp_path / folder), code=code)
+        assert done.returncode == 2 and "a folder of its own" in done.stderr
 
 
 def test_interrupt_is_3(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

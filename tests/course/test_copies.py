@@ -136,6 +136,31 @@ def test_broken_copy_is_left_and_said(course: Path) -> None:
     assert "cut off" in said and mine.read_text() == '{"cells": ['
 
 
+def test_a_folder_in_a_copys_place_is_said_and_the_others_are_made(course: Path) -> None:
+    in_the_way = course / "work" / "00_first.ipynb"
+    in_the_way.mkdir(parents=True)
+    assert [line for line in refresh(course) if "a folder has the name" in line]
+    assert in_the_way.is_dir() and (course / "work" / "04_last.ipynb").is_file()
+    with pytest.raises(LectureError, match="move it away"):
+        copies.lecture_reset("00")
+    in_the_way.rmdir()
+    assert refresh(course) == [] and in_the_way.is_file()
+
+
+def test_a_file_in_the_place_of_the_copies_is_said(course: Path) -> None:
+    (course / "work").write_text("mine")
+    with pytest.raises(LectureError, match="move it away"):
+        refresh(course)
+    assert (course / "work").read_text() == "mine"
+
+
+def test_of_many_changes_the_first_are_named() -> None:
+    old = {f"c{number}": "before" for number in range(40)}
+    words = copies._changes(old, dict.fromkeys(old, "after"))
+    assert words == "c0, c1, c2, c3, c4, c5 and 34 more"
+    assert copies._changes(old, {**old, "c1": "after"}) == "c1"
+
+
 def test_reset_of_a_notebook_keeps_the_old_one(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refresh(course)
     mine = course / "work" / "04_last.ipynb"
@@ -186,6 +211,10 @@ def test_reset_says_what_there_is(course: Path) -> None:
     refresh(course)
     with pytest.raises(LectureError, match=r"0\.1, 4\.1.*got 9\.9"):
         copies.lecture_reset("9.9")
+    with pytest.raises(LectureError, match=r"\(4\.1\); got 4\.9"):
+        copies.lecture_reset("4.9")
+    with pytest.raises(LectureError, match="empty name"):
+        copies.lecture_reset("")
     with pytest.raises(LectureError, match="got 77"):
         copies.lecture_reset("77")
     (course / "work" / "04_last.ipynb").write_text("{")
@@ -214,6 +243,30 @@ def test_submission(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first.is_file()
     copies.lecture_submit(["04"])
     assert len(list((course / "work").glob("submission-*.zip"))) == 2
+
+
+def test_a_notebook_named_twice_is_handed_in_once(course: Path) -> None:
+    refresh(course)
+    assert copies.lecture_submit(["04", "4", "04_last.ipynb"]) == 0
+    [packed] = (course / "work").glob("submission-*.zip")
+    assert zipfile.ZipFile(packed).namelist() == ["04_last.ipynb"]
+
+
+def test_a_copy_that_cannot_be_read_leaves_no_half_made_zip(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh(course)
+    of_path = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.parent.name == "work" and path.name.startswith("04"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return of_path(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(PermissionError):
+        copies.lecture_submit([])
+    assert not list((course / "work").glob("submission-*"))
 
 
 def test_broken_notebook_is_handed_in_and_said(course: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lecture_lib import paths
-from lecture_lib.course.handout import lecture_handout
+from lecture_lib.course.handout import FOLDERS, lecture_handout
 from lecture_lib.exercises.key import load_key, mistake_source, solution_source
 from lecture_lib.quantity import LectureError
 
@@ -128,6 +128,20 @@ def test_a_private_key_makes_the_public_cases(tmp_path: Path, root: Path) -> Non
     cases = tmp_path / "out" / "data" / "exercises"
     assert [path.name for path in cases.iterdir()] == ["00_start_here.json"]
     assert "7000000001" in (cases / "00_start_here.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_refuses_a_folder_that_it_copies(folder: str, root: Path) -> None:
+    inside = root / folder / "handed-out"
+    with pytest.raises(LectureError, match="outside of what is copied"):
+        lecture_handout(inside, None)
+    assert not inside.exists()
+
+
+def test_a_key_that_is_not_there_leaves_nothing_half_made(tmp_path: Path) -> None:
+    with pytest.raises(LectureError):
+        lecture_handout(tmp_path / "course", tmp_path / "nowhere")
+    assert not (tmp_path / "course").exists()
 
 
 def test_refuses_a_folder_that_is_in_use(tmp_path: Path) -> None:

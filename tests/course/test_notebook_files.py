@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,9 +156,25 @@ def test_the_notebook_that_a_person_means(
         "mien.ipynb": "did you mean mine.ipynb",
         "notebooks": "is a folder",
         "zzzz": "there is no file zzzz",
+        "": "empty name",
     }.items():
         with pytest.raises(LectureError, match=words):
             files.find(name, course)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes links and pipes")
+def test_what_is_no_ordinary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gone.ipynb").symlink_to("nowhere.ipynb")
+    Path("round.ipynb").symlink_to("round.ipynb")
+    os.mkfifo("pipe.ipynb")
+    for name, words in {
+        "gone.ipynb": "a link to a file that is not there",
+        "round.ipynb": "a link to a file that is not there",
+        "pipe.ipynb": "no ordinary file",
+    }.items():
+        with pytest.raises(LectureError, match=words):
+            files.find(name, tmp_path)
 
 
 def test_names_stay_apart() -> None:
