@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import lecture_lib
+from lecture_lib.accounting.inputs import chain_widths
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 WAYS = ("replicated", "sharded")
@@ -58,16 +59,13 @@ def train_on_ranks(
             "expected a torch with torch.distributed and gloo; this one was built without; "
             "`python3 start.py` installs one that has them"
         )
-    if len(widths) < 2 or any(type(width) is not int or width < 1 for width in widths):
-        raise LectureError(
-            f"expected two or more whole numbers from 1, such as [64, 128, 32]; got {widths!r}"
-        )
+    chain = chain_widths(widths)
     if isinstance(ranks, bool) or not isinstance(ranks, int) or not 1 <= ranks <= 8:
         raise LectureError(f"expected 1 to 8 ranks on one machine; got {ranks!r}")
     # A process that hangs may keep a file open, which Windows does not remove.
     with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
-        task = {"widths": list(widths), "ranks": ranks, "time_limit": time_limit}
+        task = {"widths": chain, "ranks": ranks, "time_limit": time_limit}
         (place / "task.json").write_text(json.dumps(task), encoding="utf-8")
         _run(place, ranks, time_limit)
         found = [json.loads((place / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from lecture_lib.quantity import LectureError
+from lecture_lib.accounting.inputs import chain_widths
 
 
 class MLP(nn.Module):
@@ -23,13 +24,9 @@ class MLP(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if len(widths) < 2 or any(not isinstance(w, int) or isinstance(w, bool) or w < 1 for w in widths):
-            raise LectureError(
-                f"expected two or more whole numbers from 1, such as [64, 256, 10]; got {widths!r}"
-            )
         self.layers = nn.ModuleList(
             nn.Linear(d_in, d_out, bias=bias, device=device, dtype=dtype)
-            for d_in, d_out in zip(widths[:-1], widths[1:], strict=True)
+            for d_in, d_out in pairwise(chain_widths(widths))
         )
         self.activation = activation()
 
