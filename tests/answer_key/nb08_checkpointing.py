@@ -232,6 +232,7 @@ SAVED = Exercise(
             "element_bytes": 8,
         },
         {"operations": ["linear 3 5", "scale 5", "linear 5 2", "scale 2"], "M": 11, "element_bytes": 4},
+        {"operations": ["linear 5 3", "relu 3", "scale 3", "linear 3 7"], "M": 13, "element_bytes": 2},
     ],
     draw=draw_operations,
     case_text="{operations}, M={M}, {element_bytes} bytes a value",
