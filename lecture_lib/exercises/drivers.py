@@ -150,8 +150,10 @@ def kept_by_result(function: Any, inputs: Inputs) -> Any:
 
     shape = (inputs["batch"], inputs["position"], inputs["feature"])
     result = function(torch.arange(1.0, 1 + shape[0] * shape[1] * shape[2]).reshape(shape))
+    if result is None:
+        return None  # "returns nothing" says it best
     if not isinstance(result, torch.Tensor):
-        return result
+        raise TypeError(f"expected a tensor from your function; got {type(result).__name__}")
     return {"values": result.clone(), "bytes kept alive": result.untyped_storage().nbytes()}
 
 

@@ -101,6 +101,16 @@ def test_the_models_weights_do_not_hang_on_torchs_seed() -> None:
     assert not torch.equal(one[0].weight, drivers.small_mlp([3, 4, 2], seed=6)[0].weight)
 
 
+def test_what_a_result_keeps_is_asked_of_tensors_only() -> None:
+    case = {"batch": 1, "position": 2, "feature": 3}
+    kept = values("kept_by_result", lambda hidden: hidden[:, -1], case)
+    assert dict(kept["dict"])["bytes kept alive"] == 24
+    [row] = collect("driver", lambda hidden: [hidden[:, -1]], [case], "kept_by_result").rows
+    assert row.error is not None and "expected a tensor from your function; got list" in row.error.message
+    [row] = collect("driver", lambda hidden: print(end=""), [case], "kept_by_result").rows
+    assert row.error is None and row.value is None
+
+
 def test_block_quantizer_scales_back_where_each_value_has_its_scale() -> None:
     case = {"values": array([[3.0, 1.0, -4.0], [0.5, 8.0, 2.0]]), "block": 2, "element": "fp4_e2m1"}
 
