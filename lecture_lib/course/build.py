@@ -1,8 +1,9 @@
 """`lecture build`: all that is made from the key and the notebooks' sources, and whether it is up to date.
 
 From the key: `data/exercises/NN_name.json`, and in the notebooks the prompts' first lines, the blanks and the
-calls of `check`. From one template: the set-up cell. From running them: the stored outputs. `--check` makes
-all but the outputs in memory and compares; the outputs are compared by nbval, which runs the notebooks.
+calls of `check`. From one template: the set-up cell. From running them: the stored outputs. From the list
+of claims: `docs/claims.md`. `--check` makes all but the outputs in memory and compares; the outputs are
+compared by nbval, which runs the notebooks.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SETUP = "setup_cell.py.txt"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PICTURE = "docs/three_budgets.svg"
+CLAIMS = "docs/claims.md"
 
 
 def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
@@ -50,7 +52,7 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
         stale += problems(path.stem, stamped[path], exercises.values())
         if check:
             stale += differences(path.stem, node, stamped[path])
-    stale += picture(check)
+    stale += picture(check) + claims(exercises, check)
     if not check:
         stale += _store(stamped)
     elif not stale:  # what is stale in its sources need not be run to know it
@@ -67,19 +69,28 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
 
 def public_forms(exercises: dict[str, Exercise]) -> dict[str, str]:
     """The text of every file in `data/exercises/`, by name, with the headings that the mistakes send to."""
-    from lecture_lib.course.headless import notebooks_folder
     from lecture_lib.exercises.key import build_public
 
-    places: dict[str, str] = {}
+    headings = cell_headings(exercises)
+    return build_public(
+        exercises, {cell: f"“{heading}” in {name}" for cell, (heading, name) in headings.items()}
+    )
+
+
+def cell_headings(exercises: dict[str, Exercise]) -> dict[str, tuple[str, str]]:
+    """{cell's id: (the heading that it stands under, its notebook's name)} of all the notebooks."""
+    from lecture_lib.course.headless import notebooks_folder
+
+    found: dict[str, tuple[str, str]] = {}
     for path in files.numbered(notebooks_folder()):
         heading = ""
         node = stamp(files.read(path).node, path.stem, exercises.values())  # its headings as they will be
         for cell in node.cells:
             if cell.cell_type == "markdown":
-                found = re.findall(r"^#{1,3} +(.+?) *$", cell.source, flags=re.MULTILINE)
-                heading = found[0] if found else heading
-            places[cell.id] = f"“{heading}” in {path.stem}"
-    return build_public(exercises, places)
+                in_cell = re.findall(r"^#{1,3} +(.+?) *$", cell.source, flags=re.MULTILINE)
+                heading = in_cell[0] if in_cell else heading
+            found[cell.id] = heading, path.stem
+    return found
 
 
 def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str]:
@@ -112,16 +123,32 @@ def picture(check: bool) -> list[str]:
     from lecture_lib.course.picture import svg
 
     root = paths.project_root()
-    path = (root or Path()) / PICTURE
-    if root is None or not path.parent.is_dir():
+    if root is None or not (root / PICTURE).parent.is_dir():
         return []
-    text = svg()
+    return _page(root / PICTURE, PICTURE, svg(), check)
+
+
+def claims(exercises: dict[str, Exercise], check: bool) -> list[str]:
+    """Writes the table of claims (in a clone that lists them); with check, says whether it is stale."""
+    from lecture_lib.course.claims import load, page
+
+    root = paths.project_root()
+    if root is None or not (root / "data" / "claims.toml").is_file():
+        return []
+    try:
+        text = page(load(root / "data" / "claims.toml")[0], cell_headings(exercises))
+    except LectureError as error:
+        return [str(error)]
+    return _page(root / CLAIMS, CLAIMS, text, check)
+
+
+def _page(path: Path, name: str, text: str, check: bool) -> list[str]:
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return []
     if check:
-        return [f"{PICTURE} is not as it is computed now; `lecture build` makes it"]
+        return [f"{name} is not as it is made now; `lecture build` makes it"]
     path.write_text(text, encoding="utf-8", newline="\n")
-    print(f"wrote {PICTURE}")
+    print(f"wrote {name}")
     return []
 
 
