@@ -105,12 +105,9 @@ def test_missing_jupyterlab_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_no_gpu_is_a_sentence(write: Callable[..., Path], tmp_path: Path) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
+    hidden = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''"  # also where there is one
     write(tmp_path / "a.ipynb", "1")
-    done = lecture("run", "a.ipynb", "--device", "cuda", cwd=tmp_path)
+    done = lecture("run", "a.ipynb", "--device", "cuda", code=hidden, cwd=tmp_path)
     assert done.returncode == 2 and "expected a CUDA GPU" in done.stderr
 
 

@@ -310,7 +310,9 @@ def test_an_unsaved_progress_is_said_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_in_a_kernel_the_error_is_on_the_cells_own_line(bank: Path, tmp_path: Path) -> None:
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    import nbclient
+    import nbformat
+
     cells = [
         f"import sys\nsys.path[:0] = {sys.path!r}\n"
         f"from pathlib import Path\nfrom lecture_lib.exercises import check, definition\n"

@@ -3,12 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from lecture_lib.exercises import drivers
 from lecture_lib.exercises.evidence import collect, reference_values
 from lecture_lib.quantity import LectureError
-
-torch = pytest.importorskip("torch")
 
 
 def array(nested: Any, dtype: str = "float32") -> dict[str, Any]:

@@ -177,7 +177,8 @@ def test_lone_surrogates_become_harmless() -> None:
 
 @pytest.mark.parametrize("dtype", encoding.DTYPES)
 def test_tensors_of_every_dtype(dtype: str) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     values = [True, False] if dtype == "bool" else [0, 2]
     kept = getattr(torch, dtype)
     tensor = (
@@ -189,7 +190,9 @@ def test_tensors_of_every_dtype(dtype: str) -> None:
 
 
 def test_arrays() -> None:
-    numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
+    import numpy
+    import torch
+
     third = torch.tensor(1 / 3, dtype=torch.bfloat16)
     assert there_and_back(third) == Array("bfloat16", (), (0.333984375,))
     assert there_and_back(torch.nn.Parameter(torch.ones(2, 1))) == Array("float32", (2, 1), (1.0, 1.0))

@@ -44,7 +44,9 @@ def test_right_values_in_other_clothes_pass(right: tuple[Any, Any]) -> None:
 
 
 def test_numpy_and_torch_scalars_pass_where_their_type_is_right() -> None:
-    numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
+    import numpy
+    import torch
+
     for kind in (numpy.int64, numpy.int32, numpy.float64, torch.tensor, numpy.array):
         assert toys.judged(FUNCTION, answering(kind(210), kind(792))).outcome == "passed", kind
     for kind in (numpy.float32, lambda value: torch.tensor(float(value))):
@@ -162,7 +164,9 @@ def test_brackets_around_the_number() -> None:
 
 
 def test_a_number_and_its_unit_as_a_pair_of_any_kind() -> None:
-    numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
+    import numpy
+    import torch
+
     exercise = toys.quantity_exercise()
     for number in (numpy.int64(84), numpy.float32(84), torch.tensor(84), numpy.array(84.0), "84"):
         assert toys.judged(exercise, (number, "GB")).outcome == "passed", number
@@ -267,7 +271,8 @@ def test_recursion() -> None:
 
 
 def test_changed_inputs_are_mentioned() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     found = toys.judged(toys.tensor_exercise(draw=None), lambda X: X.cumsum_(dim=1)[:, -1])
     assert found.outcome == "passed" and "changes its input X" in said(found)
     assert torch is not None
@@ -435,7 +440,8 @@ def test_tuples_and_dicts_say_which_parts_are_right() -> None:
 
 
 def test_tensors_are_compared_by_dtype_shape_and_value() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     exercise = toys.tensor_exercise()
     assert toys.judged(exercise, lambda X: X.sum(1)).outcome == "passed"
     assert toys.judged(exercise, lambda X: (X @ torch.ones_like(X).T)[:, 0]).outcome == "passed", "a view"

@@ -9,10 +9,7 @@ from lecture_lib.measuring import ceilings as module
 from lecture_lib.measuring.ceilings import ceilings
 from lecture_lib.quantity import Quantity
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU that torch can use"),
-]
+pytestmark = pytest.mark.gpu
 
 
 def test_a_gpu_has_every_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,7 @@ from lecture_lib.measuring.timing import measure
 from lecture_lib.networks import mlp, transformer
 from lecture_lib.quantity import Quantity
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU that torch can use"),
-]
+pytestmark = pytest.mark.gpu
 
 
 def test_the_device_is_found_and_named() -> None:

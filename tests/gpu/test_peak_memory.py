@@ -20,10 +20,7 @@ from lecture_lib.networks import mlp, transformer
 from lecture_lib.networks.steps import training_step
 from lecture_lib.quantity import Quantity
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU that torch can use"),
-]
+pytestmark = pytest.mark.gpu
 
 GPT = ModelConfig(
     vocab_size=32_000,

@@ -7,8 +7,6 @@ import pytest
 from lecture_lib.measuring.busy import busy_share
 from lecture_lib.quantity import LectureError
 
-pytest.importorskip("torch")
-
 
 def spin() -> None:
     end = time.process_time() + 0.02

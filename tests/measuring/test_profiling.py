@@ -4,11 +4,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from lecture_lib.measuring.profiling import time_by_operation
 from lecture_lib.quantity import LectureError
-
-torch = pytest.importorskip("torch")
 
 
 def test_the_largest_rows_are_named_and_the_rest_is_one() -> None:
