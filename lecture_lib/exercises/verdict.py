@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from lecture_lib.exercises import units
+from lecture_lib.exercises import patterns, units
 from lecture_lib.exercises.definition import Case, Definition, KnownMistake, Raises
 from lecture_lib.exercises.encoding import Array, Other, decode
 from lecture_lib.exercises.evidence import Error, Evidence, Row
@@ -115,6 +115,12 @@ def judge(exercise: Definition, evidence: Evidence) -> Verdict:
     if any(row.error is not None or row.timed_out for row in evidence.rows):
         sentences = (*_error_words(exercise, evidence), *_right_cases(exercise, right))
         return Verdict(exercise.id, "error", "Error", (*sentences, *asides), results, share=share)
+    two = _two_slips(exercise, values)
+    if two is not None:
+        sentences, slips = two
+        see = tuple(dict.fromkeys(m.see for m in slips if m.see))
+        ids = tuple(m.id for m in slips)
+        return Verdict(exercise.id, "wrong", "Wrong", (*sentences, *asides), results, ids, see, share)
     slugs = tuple(dict.fromkeys(d.slug for d in differences if d is not None and d.slug))
     headline = "Unit missing" if slugs == ("unit-missing",) else "Wrong"
     sentences = tuple(_unnamed_words(exercise, values, differences, right))
@@ -489,6 +495,51 @@ def _slip_words(
     )
 
 
+def _two_slips(
+    exercise: Definition, values: Sequence[Any]
+) -> tuple[tuple[str, ...], tuple[KnownMistake, ...]] | None:
+    """What is to be said where two known slips, or one and a wrong unit, together give every value."""
+    if exercise.kind != "function":
+        return None
+    wanted = [case.wanted for case in exercise.cases]
+    got, right = _fractions(exercise, values), _fractions(exercise, wanted)
+    if got is None or right is None:
+        return None
+    if patterns.facts(got, right, [case.inputs for case in exercise.cases], exercise.unit, one_cause=True):
+        return None
+    known = {m.id: m for m in exercise.mistakes}
+    mistaken = {}
+    for m in exercise.mistakes:
+        numbers = _fractions(exercise, m.values)
+        if numbers is not None:
+            mistaken[m.id] = numbers
+    pair = patterns.pair(got, right, mistaken)
+    if pair is not None:
+        two = (known[pair[0]], known[pair[1]])
+        told = (_message(exercise, m, values) for m in two)
+        return ("Two slips together give exactly these values.", *told), two
+    single = patterns.with_unit(got, right, mistaken, exercise.unit)
+    if single is not None:
+        slip = known[single[0]]
+        return (_message(exercise, slip, values), single[1]), (slip,)
+    return None
+
+
+def _fractions(exercise: Definition, values: Sequence[Any]) -> list[Fraction] | None:
+    """Numbers in the exercise's unit; None unless all are finite numbers without another unit."""
+    found = []
+    for value in values:
+        number = _scalar(value)
+        if isinstance(number, Quantity) and number.unit == (exercise.unit or "1"):
+            number = number.value
+        if not _is_number(number) or (isinstance(number, float) and not math.isfinite(number)):
+            return None
+        if abs(number) > 10**100:  # nothing is counted in such numbers
+            return None
+        found.append(Fraction(number))
+    return found
+
+
 def _message(exercise: Definition, mistake: KnownMistake, values: Sequence[Any]) -> str:
     i = _deciding(exercise, mistake)[0]
     case = exercise.cases[i]
@@ -599,10 +650,31 @@ def _unnamed_words(
             yield _sentence(words) + ("" if words.endswith((".", "?", "!")) else ".")
     yield from _right_cases(exercise, right)
     if not any(d.slug for d in wrong):
-        yield from _magnitude_words(exercise, values, right)
-        yield "The course knows no slip that gives " + (
-            "this value." if len(values) == 1 else "these values."
-        )
+        common = _common_words(exercise, values)
+        yield from common or _magnitude_words(exercise, values, right)
+        if not common:
+            yield "The course knows no slip that gives " + (
+                "this value." if len(values) == 1 else "these values."
+            )
+
+
+def _common_words(exercise: Definition, values: Sequence[Any]) -> list[str]:
+    """What a function's values, or a quantity's number, have in common with what is wanted."""
+    wanted = [case.wanted for case in exercise.cases]
+    if exercise.kind == "function":
+        got, right = _fractions(exercise, values), _fractions(exercise, wanted)
+        if got is None or right is None:
+            return []
+        return patterns.facts(got, right, [case.inputs for case in exercise.cases], exercise.unit)
+    if exercise.kind != "quantity" or not exercise.unit or not _ratios(exercise, values):
+        return []
+    came = _typed(values[0]) if isinstance(values[0], str | tuple | list) else values[0]
+    if not isinstance(came, Quantity | units.Measure):
+        return []
+    came, one = _as_measure(came, came.unit), _as_measure(1, exercise.unit)
+    goal = _as_measure(_measure_wanted(wanted[0]) if isinstance(wanted[0], str) else wanted[0], exercise.unit)
+    amount = Fraction(goal.magnitude) * goal.factor / one.factor
+    return patterns.unit_facts(Fraction(came.magnitude), came.unit, amount, exercise.unit)
 
 
 def _magnitude_words(exercise: Definition, values: Sequence[Any], right: Sequence[bool]) -> Iterator[str]:
@@ -613,15 +685,7 @@ def _magnitude_words(exercise: Definition, values: Sequence[Any], right: Sequenc
     logs = [abs(math.log10(ratio)) if ratio > 0 else math.inf for ratio in ratios]
     if typed and exercise.unit is not None:
         yield "The unit fits."
-    if (
-        not any(right)
-        and not typed
-        and len(ratios) > 1
-        and max(ratios) - min(ratios) <= abs(max(ratios)) / 10**6
-        and abs(ratios[0] - 1) > 0.01  # "1.00 times" says nothing
-    ):
-        yield f"On every case your value is {_ratio_text(ratios[0])} the value wanted."
-    elif any(ratio < 0 for ratio in ratios):
+    if any(ratio < 0 for ratio in ratios):
         yield "The sign is not right on every case." if len(ratios) > 1 else "The sign is not right."
     elif all(log < 0.5 for log in logs):
         yield "The order of magnitude is right."
@@ -647,15 +711,6 @@ def _ratios(exercise: Definition, values: Sequence[Any]) -> list[float]:
             return []
         ratios.append(ratio)
     return ratios
-
-
-def _ratio_text(ratio: float) -> str:
-    simple = Fraction(ratio).limit_denominator(64)
-    if simple and abs(float(simple) - ratio) <= 1e-6 * abs(ratio):
-        if simple.denominator == 1:
-            return f"{simple.numerator} times"
-        return f"{simple.numerator}/{simple.denominator} of"
-    return f"{ratio:.4g} times"
 
 
 def _asides(exercise: Definition, evidence: Evidence) -> Iterator[str]:
