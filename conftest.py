@@ -1,13 +1,14 @@
 """What holds for every test, those of nbval included.
 
 Groups that need something a machine may lack (a browser, a sandbox) say by name that they were left out;
-with LECTURE_NOTHING_LEFT_OUT=1 (.ci/run) that is an error. See also tests/conftest.py.
+with LECTURE_NOTHING_LEFT_OUT=1 (.ci/run) that is an error, and so is any other skip but a GPU's. See also
+tests/conftest.py.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,10 @@ NEEDS: dict[str, Callable[[], str]] = {
 DEMANDED = ("browser", "sandbox")
 
 
+def _demanded() -> bool:
+    return os.environ.get("LECTURE_NOTHING_LEFT_OUT") == "1"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # As an absolute path: addopts would resolve it against the folder that pytest is called from.
     if getattr(config.option, "nbval_sanitize_with", "absent") is None:
@@ -62,14 +67,13 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    demanded = os.environ.get("LECTURE_NOTHING_LEFT_OUT") == "1"
     for mark, lacks in NEEDS.items():
         group = [item for item in items if item.get_closest_marker(mark)]
         reason = lacks() if group else ""
         if not reason:
             continue
         for item in group:
-            if demanded and mark in DEMANDED:
+            if _demanded() and mark in DEMANDED:
                 item.stash[_MISSING] = f"{mark} tests may not be left out here, and cannot run: {reason}"
             else:
                 item.add_marker(pytest.mark.skip(reason=f"left out ({mark}): {reason}"))
@@ -81,6 +85,15 @@ _MISSING = pytest.StashKey[str]()
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if _MISSING in item.stash:
         pytest.fail(item.stash[_MISSING], pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and _demanded() and not item.get_closest_marker("gpu"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"no test may be skipped here: {reason}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -69,6 +69,22 @@ def test_where_nothing_may_be_left_out_it_is_an_error(tmp_path: Path) -> None:
     assert "sandbox tests may not be left out here, and cannot run: bubblewrap" in done.stdout
 
 
+def test_any_other_skip_is_an_error_there_too(tmp_path: Path) -> None:
+    skips = tmp_path / "tests" / "test_skips.py"
+    skips.parent.mkdir()
+    skips.write_text(
+        "import pytest\n"
+        "def test_it(): pytest.skip('not today')\n"
+        "@pytest.mark.gpu\n"
+        "@pytest.mark.skip(reason='no GPU')\n"
+        "def test_on_a_gpu(): pass\n"
+    )
+    done = _run(tmp_path, tmp_path / "no tools", str(skips), LECTURE_NOTHING_LEFT_OUT="1")
+    assert done.returncode == 1 and "1 failed, 1 skipped" in done.stdout
+    assert "no test may be skipped here: Skipped: not today" in done.stdout
+    assert _run(tmp_path, tmp_path / "no tools", str(skips)).returncode == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="stand-ins are scripts of a shell")
 def test_where_all_is_there_all_run(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
