@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = files.numbered(ROOT / "notebooks")
 SLIDES = {"slide", "subslide", "fragment", "skip", "notes"}
 TAGS = {"parameters", "nbval-ignore-output"}
+SLOW = 1800  # seconds that all notebooks together may take on a small machine
 
+pytestmark = pytest.mark.timeout(SLOW)
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -38,7 +40,7 @@ def lecture(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=550,
+        timeout=SLOW - 60,
     )
 
 
