@@ -194,7 +194,9 @@ def test_time_limit_of_a_notebook_of_many_cells(write: Write, tmp_path: Path) ->
     [result] = run([source], tmp_path / "out", Settings(notebook_limit=8), Progress(io.StringIO()))
     assert result.status == "timeout"
     assert result.seconds < 60
-    assert result.failure is not None and result.failure.id == f"c{result.cells[0]}"
+    # The limit may fall between a cell's end and the next one's start.
+    done = result.cells[0]
+    assert result.failure is not None and result.failure.id in (f"c{done}", f"c{done + 1}")
 
 
 def test_threads_are_shared_out(ran) -> None:
