@@ -14,7 +14,7 @@ from lecture_lib.quantity import LectureError, Quantity
 
 
 def mean_over_tokens(sums: Sequence[float], tokens: Sequence[int]) -> Quantity:
-    """sum(S_i) / sum(n_i): the loss, or gradient, of all microbatches as one batch.
+    """sum(S_i)/sum(n_i): the loss, or gradient, of all microbatches as one batch.
 
     sums: S_i, summed over the valid tokens of microbatch i; tokens: n_i, how many those are
     """
@@ -24,22 +24,28 @@ def mean_over_tokens(sums: Sequence[float], tokens: Sequence[int]) -> Quantity:
         "1",
         name="mean over tokens",
         formula="sum(S_i)/sum(n_i)",
+        inputs={"S_i": _shown(S), "n_i": list(n)},
         conventions=("every valid token weighs the same",),
     )
 
 
 def mean_of_means(sums: Sequence[float], tokens: Sequence[int]) -> Quantity:
-    """sum(S_i/n_i) / K: what dividing each microbatch's mean by K gives; wrong unless all n_i are equal."""
+    """sum(S_i/n_i)/K: what dividing each microbatch's mean by K gives; wrong unless all n_i are equal."""
     S, n = _checked(sums, tokens)
+    means = [s / count for s, count in zip(S, n, strict=True)]
     return Quantity(
-        sum((s / count for s, count in zip(S, n, strict=True)), Fraction(0)) / len(n),
+        sum(means, Fraction(0)) / len(n),
         "1",
         name="mean of means",
         formula="sum(S_i/n_i)/K",
-        inputs={"K": len(n)},
+        inputs={"S_i/n_i": _shown(means), "K": len(n)},
         conventions=("every microbatch weighs the same, whatever its number of tokens",),
         source="the fault of huggingface/transformers#34191",
     )
+
+
+def _shown(values: Sequence[Fraction]) -> list[float]:
+    return [float(f"{float(value):.6g}") for value in values]
 
 
 def _checked(sums: Sequence[float], tokens: Sequence[int]) -> tuple[list[Fraction], tuple[int, ...]]:
