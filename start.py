@@ -363,7 +363,10 @@ def install(minor: int) -> None:
             if not why and run_pip("PyTorch, CPU build", [torch, "--no-deps", "--index-url", CPU_INDEX]):
                 why = "pip found nothing in it"
             if why:
-                say("  PyTorch's CPU index cannot be used (%s): taking the plain index's build." % why)
+                say(
+                    "  PyTorch's CPU index cannot be used (%s): taking the plain index's build, "
+                    "which brings CUDA (about 3 GB)." % why
+                )
     failed = run_pip("packages", ["-c", LOCK.name, "-e", ".[%s]" % EXTRAS])
     if failed is not None:
         raise SetupError(explain(failed))
