@@ -365,7 +365,7 @@ def install(minor: int) -> None:
             if why:
                 say(
                     "  PyTorch's CPU index cannot be used (%s): taking the plain index's build, "
-                    "which brings CUDA (about 3 GB)." % why
+                    "which may bring CUDA (about 3 GB)." % why
                 )
     failed = run_pip("packages", ["-c", LOCK.name, "-e", ".[%s]" % EXTRAS])
     if failed is not None:
