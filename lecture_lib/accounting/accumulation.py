@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from lecture_lib.accounting.inputs import amount, sizes
+from lecture_lib.accounting.inputs import amount, several, sizes
 from lecture_lib.quantity import LectureError, Quantity
 
 
@@ -50,7 +50,8 @@ def _shown(values: Sequence[Fraction]) -> list[float]:
 
 def _checked(sums: Sequence[float], tokens: Sequence[int]) -> tuple[list[Fraction], tuple[int, ...]]:
     n = sizes("tokens", tokens)
-    S = [Fraction(amount(f"sums[{i}]", s, "1", zero=True)) for i, s in enumerate(sums)]
+    given = several("sums", sums, "numbers", "[31.5, 28.0]")
+    S = [Fraction(amount(f"sums[{i}]", s, "1", zero=True)) for i, s in enumerate(given)]
     if not n or len(S) != len(n):
         raise LectureError(f"expected a sum and a count for each microbatch; got {len(S)} and {len(n)}")
     return S, n

@@ -484,11 +484,11 @@ def _experts_traffic(config: ModelConfig, B: int, s: int | Fraction) -> Quantity
     E, top_k, d = config.num_experts, config.num_experts_per_tok, config.hidden_size
     matrices = models.mlp_matrices(config, config.moe_intermediate_size)
     each, row = models.weights(matrices), sum(d_in + d_out for d_in, d_out in matrices.values())
-    hit = E * (1 - (1 - Fraction(top_k, E)) ** B)
+    hit = E * (1 - (1 - top_k / E) ** B)
     acting = top_k + config.n_shared_experts
     values = (hit + config.n_shared_experts) * each + B * acting * row + d * E + B * (d + E)
     return Quantity(
-        s * config.moe_layers * values,
+        float(s) * config.moe_layers * values,
         "B",
         formula="s·L_moe·((n_hit + n_shared)·P_expert + B·(top_k + n_shared)·r + d·E + B·(d + E))",
         inputs={
@@ -561,7 +561,7 @@ def _family(dtype: str) -> str:
 
 
 def _model(model: object) -> ModelConfig:
-    return model if isinstance(model, ModelConfig) else models.load(str(model))
+    return models.load(model) if isinstance(model, str) else models.a_config(model)
 
 
 def _machine(device: Machine | str) -> Machine:

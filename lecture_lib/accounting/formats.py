@@ -14,7 +14,7 @@ from fractions import Fraction
 from numbers import Real
 
 from lecture_lib.accounting.dtypes import E4M3, E8M0, FLOATS, FP32, BlockFormat, Format, resolve
-from lecture_lib.accounting.inputs import amount, whole
+from lecture_lib.accounting.inputs import amount, several, whole
 from lecture_lib.quantity import LectureError, Quantity
 
 NVFP4_SCALES = "an E4M3 scale for each 16 values and one FP32 scale for the whole tensor"
@@ -395,7 +395,7 @@ def quantize(values: Sequence[float], dtype: object) -> Quantized:
     LectureError for infinities and NaN, which the specification leaves to the implementation.
     """
     fmt = _block(dtype)
-    numbers = [_number(value) for value in values]
+    numbers = [_number(value) for value in several("values", values, "numbers", "[0.5, -3.0]")]
     for position, number in enumerate(numbers):
         if not math.isfinite(number):
             raise LectureError(f"expected finite values to quantize; got {number!r} at position {position}")

@@ -162,9 +162,9 @@ def stated_peak(rate: Quantity, dtype: object, source: str) -> Quantity:
     if not isinstance(rate, Quantity):
         raise LectureError(f"expected a rate with its unit; got {rate!r}; write Quantity(123, 'TFLOP/s')")
     dense_rate(rate)
-    if not source.strip():
+    if not isinstance(source, str) or not source.strip():
         raise LectureError(
-            f"expected the source of {rate}; got none; name the document that states it, or the measurement"
+            f"expected the source of {rate}; got {source!r}; name the document, or the measurement"
         )
     conventions = tuple(dict.fromkeys((*rate.conventions, DENSE, operands(dtype))))
     name = rate.name or f"stated {rate_format(dtype).upper()} peak"

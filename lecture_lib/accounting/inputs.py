@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
 
 from lecture_lib.quantity import LectureError, Quantity
 
+# No count of the course comes near it; a slip beyond it would only fill the page with digits.
+_LARGEST_COUNT = 10**30
 _COUNTS: tuple[dict[str, int], ...] = ({}, {"parameter": 1}, {"token": 1}, {"element": 1})
 
 
@@ -16,7 +18,7 @@ def whole(name: str, value: object, least: int = 1, unit: str = "") -> int:
     """`value` as an int of at least `least`.
 
     A float without a fraction (7e9) is taken as well, and a Quantity in `unit` (or, without one, of any
-    kind of count). Anything else is a LectureError.
+    kind of count). Anything else is a LectureError, and so is what no device or model has (above 10^30).
     """
     number = value
     if isinstance(value, Quantity):
@@ -40,17 +42,35 @@ def whole(name: str, value: object, least: int = 1, unit: str = "") -> int:
         ) from None
     if count < least:
         allowed = "positive" if least else "non-negative"
-        raise LectureError(f"expected {name} of at least {least}; got {count:,}; give a {allowed} count")
+        raise LectureError(
+            f"expected {name} of at least {least}; got {_in_words(count)}; give a {allowed} count"
+        )
+    if count > _LARGEST_COUNT:
+        raise LectureError(f"expected {name} of at most 10^30; got {_in_words(count)}; give a real count")
     return count
+
+
+def _in_words(count: int) -> str:
+    """A count with all its digits, or how large it is if they would fill a page."""
+    size = abs(count)
+    sign = "-" if count < 0 else ""
+    return f"{count:,}" if size <= _LARGEST_COUNT else f"about {sign}2^{size.bit_length() - 1}"
+
+
+def several(name: str, values: object, of: str, such_as: str) -> list[object]:
+    """The members of a sequence (a list, a tuple, an array, a generator), in order.
+
+    A text, a mapping or a set, whose members have no such order, is a LectureError, and so is no sequence.
+    """
+    if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
+        raise LectureError(f"expected {name} as a sequence of {of}; got {values!r}; write {such_as}")
+    return list(values)
 
 
 def sizes(name: str, values: object, least: int = 1) -> tuple[int, ...]:
     """Several whole numbers, as a shape or a list of widths."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise LectureError(
-            f"expected {name} as a sequence of whole numbers; got {values!r}; write (2, 128) or (5,)"
-        )
-    return tuple(whole(f"{name}[{position}]", value, least) for position, value in enumerate(values))
+    found = several(name, values, "whole numbers", "(2, 128) or (5,)")
+    return tuple(whole(f"{name}[{position}]", value, least) for position, value in enumerate(found))
 
 
 def chain_widths(values: object) -> tuple[int, ...]:
@@ -113,6 +133,10 @@ def amount(name: str, value: object, unit: str, zero: bool = False) -> int | flo
         raise LectureError(
             f"expected {name} in {unit}; got {value!r}; give a Quantity, or a number meant in {unit}"
         )
-    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+    try:
+        finite = math.isfinite(number)
+    except OverflowError:  # an int or a Fraction beyond what a float holds
+        raise LectureError(f"expected {name} in {unit}; got more than 10^308; give a real amount") from None
+    if not finite or number < 0 or (number == 0 and not zero):
         raise LectureError(f"expected {name} {'of at least' if zero else 'above'} 0 {unit}; got {value!r}")
     return number

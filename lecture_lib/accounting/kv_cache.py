@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lecture_lib.accounting.dtypes import bytes_per_element, resolve
 from lecture_lib.accounting.inputs import whole
-from lecture_lib.accounting.models import ModelConfig
+from lecture_lib.accounting.models import ModelConfig, a_config
 from lecture_lib.accounting.tensors import tensor_bytes
 from lecture_lib.quantity import Ledger, Quantity
 
@@ -19,7 +19,7 @@ def bytes_per_token(config: ModelConfig, dtype: object = "bf16") -> Ledger:
     one for all heads, as the paper and transformers 5.24 cache them; what caches the heads' keys and values
     instead keeps more.
     """
-    fmt, L = resolve(dtype), config.num_hidden_layers
+    fmt, L = resolve(dtype), a_config(config).num_hidden_layers
     widths: dict[str, tuple[str, dict[str, int]]]
     if config.kv_lora_rank is None:
         K = config.num_key_value_heads

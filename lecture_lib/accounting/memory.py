@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from lecture_lib.accounting.dtypes import FP32, INTEGERS, BlockFormat, Format, resolve
-from lecture_lib.accounting.inputs import amount, sizes, unknown, whole
+from lecture_lib.accounting.inputs import amount, several, sizes, unknown, whole
 from lecture_lib.accounting.tensors import tensor_bytes
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
@@ -96,7 +96,7 @@ def optimizer_state(
     "adamw-8bit": bytes with a scale for each block, FP32 below 4,096 elements; `step` is a Python int.
     For LBFGS see `lbfgs_state`.
     """
-    every = [sizes(f"shapes[{i}]", shape, least=0) for i, shape in enumerate(shapes)]
+    every = _shapes(shapes)
     fmt, scalar = resolve(dtype), resolve(scalars)
     if optimizer == "adafactor":
         rows = _adafactor(every, fmt, scalar)
@@ -109,6 +109,12 @@ def optimizer_state(
         rows = {name: _buffers(name, every, fmt, kind.source) for name in kind.arrays}
         rows |= {name: _scalars(name, len(every), scalar, kind.source) for name in kind.scalars}
     return Ledger(rows, name=f"{optimizer}: state of {len(every):,} tensors", unit="B")
+
+
+def _shapes(shapes: object) -> list[tuple[int, ...]]:
+    """Checked shapes of parameter tensors; () is a scalar's."""
+    given = several("shapes", shapes, "shapes", "[(128, 64), (128,)]")
+    return [sizes(f"shapes[{i}]", shape, least=0) for i, shape in enumerate(given)]
 
 
 def _buffers(
@@ -196,7 +202,7 @@ def lbfgs_state(
     The direction, the last gradient and two vectors for each pair kept, all of n = every parameter; a scalar
     for each pair in `ro` and `al`, and one in `H_diag`. The first iteration of a run adds no pair.
     """
-    n = sum(math.prod(sizes(f"shapes[{i}]", shape, least=0)) for i, shape in enumerate(shapes))
+    n = sum(map(math.prod, _shapes(shapes)))
     kept = min(whole("pairs", pairs), whole("history_size", history_size))
     fmt = resolve(dtype)
     source = "torch 2.13, torch.optim.LBFGS"
@@ -235,6 +241,10 @@ def split_for_muon(
 
     Muon takes the matrices of the layers; embeddings and the head are matrices too, but not hidden ones.
     """
+    if not isinstance(shapes, Mapping):
+        raise LectureError(
+            f"expected shapes by name; got {shapes!r}; give models.parameter_shapes(config), or a dict"
+        )
     muon: dict[str, tuple[int, ...]] = {}
     rest: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
@@ -325,7 +335,7 @@ def named_recipe(name: str | Recipe) -> Recipe:
     """A recipe by its name in `RECIPES`, or one's own as it is."""
     if isinstance(name, Recipe):
         return name
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise unknown("a recipe", name, RECIPES, "(or write Recipe(parameters=…, optimizer=…))")
     return RECIPES[name]
 

@@ -142,11 +142,21 @@ class ModelConfig:
         return self.num_hidden_layers - self.moe_layers
 
 
+def a_config(config: object) -> ModelConfig:
+    """LectureError for what is no configuration, such as a model's name."""
+    if not isinstance(config, ModelConfig):
+        raise LectureError(
+            f"expected a ModelConfig; got {config!r}; models.load('gpt2') gives one, and from_config_json"
+        )
+    return config
+
+
 # -- matrices of one layer, which both the parameter count and the FLOP count read
 
 
 def attention_matrices(config: ModelConfig) -> dict[str, tuple[int, int]]:
     """Name -> (d_in, d_out) of each projection of one layer's attention."""
+    a_config(config)
     d, H, K = config.hidden_size, config.num_attention_heads, config.num_key_value_heads
     if config.kv_lora_rank is None:
         return {
@@ -172,13 +182,15 @@ def attention_matrices(config: ModelConfig) -> dict[str, tuple[int, int]]:
 
 def mlp_matrices(config: ModelConfig, width: int) -> dict[str, tuple[int, int]]:
     """Name -> (d_in, d_out) of each matrix of an MLP of that width."""
-    d = config.hidden_size
+    d, width = a_config(config).hidden_size, whole("width", width, 0)
     gate = {"gate_proj": (d, width)} if config.gated_mlp else {}
     return {**gate, "up_proj": (d, width), "down_proj": (width, d)}
 
 
 def weights(matrices: Mapping[str, tuple[int, int]]) -> int:
-    """Entries of all the matrices."""
+    """Entries of all the matrices, by their (d_in, d_out)."""
+    if not isinstance(matrices, Mapping):
+        raise LectureError(f"expected matrices by name; got {matrices!r}; attention_matrices gives such")
     return sum(d_in * d_out for d_in, d_out in matrices.values())
 
 
@@ -190,7 +202,7 @@ def parameters(config: ModelConfig) -> Ledger:
 
     With tied embeddings the head is the row "token embeddings", counted once. Rotary positions have none.
     """
-    return _parameters(config, config.num_experts, "parameters")
+    return _parameters(config, a_config(config).num_experts, "parameters")
 
 
 def active_parameters(config: ModelConfig) -> Ledger:
@@ -198,7 +210,7 @@ def active_parameters(config: ModelConfig) -> Ledger:
 
     Embedding tables are counted whole, as the published figures of most models do.
     """
-    return _parameters(config, config.num_experts_per_tok, "active parameters")
+    return _parameters(config, a_config(config).num_experts_per_tok, "active parameters")
 
 
 def matmul_parameters(config: ModelConfig) -> Ledger:
@@ -207,7 +219,7 @@ def matmul_parameters(config: ModelConfig) -> Ledger:
     No biases, norms or embedding look-ups; the head is in, tied or not. 2·P of them are a token's forward
     FLOPs without attention scores.
     """
-    d, L = config.hidden_size, config.num_hidden_layers
+    d, L = a_config(config).hidden_size, config.num_hidden_layers
     expert = weights(mlp_matrices(config, config.moe_intermediate_size))
     rows = {
         "attention projections": _row(
@@ -246,7 +258,7 @@ def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     They add up to `parameters`, less the corrections of DeepSeek-V3's router. A matrix is (d_out, d_in), as
     in torch.
     """
-    d, V = config.hidden_size, config.vocab_size
+    d, V = a_config(config).hidden_size, config.vocab_size
     shapes: dict[str, tuple[int, ...]] = {"embed_tokens.weight": (V, d)}
 
     def norm(name: str, width: int, bias: bool = False) -> None:
@@ -434,6 +446,8 @@ def load(name: str) -> ModelConfig:
 
 def from_fields(values: Mapping[str, Any], where: str = "the configuration") -> ModelConfig:
     """A configuration from named fields; LectureError for an unknown or a missing one."""
+    if not isinstance(values, Mapping):
+        raise LectureError(f"expected fields by name in {where}; got {values!r}; give a dict")
     known = {f.name: f for f in fields(ModelConfig)}
     for field in values:
         if field not in known:
@@ -559,7 +573,12 @@ def _read_json(source: str | PathLike[str] | Mapping[str, Any]) -> tuple[Mapping
     import json  # only where a file is read
     from pathlib import Path
 
-    path = Path(source)
+    try:
+        path = Path(source)
+    except TypeError:
+        raise LectureError(
+            f"expected the path of a config.json, or its content as a mapping; got {source!r}; give one"
+        ) from None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -22,7 +22,7 @@ from lecture_lib.accounting.dtypes import bytes_per_element, resolve
 from lecture_lib.accounting.flops import UPDATE_FLOPS
 from lecture_lib.accounting.inputs import amount, one_of, whole
 from lecture_lib.accounting.memory import OPTIMIZERS
-from lecture_lib.accounting.models import ModelConfig, matmul_parameters
+from lecture_lib.accounting.models import ModelConfig, a_config, matmul_parameters
 from lecture_lib.quantity import LectureError, Quantity
 
 IDEAL = "each input read once, each output written once"
@@ -328,12 +328,6 @@ def _query_rows(on_chip: object, s: Number, head_dim: int) -> int:
     return rows
 
 
-def kv_cache(config: ModelConfig, positions: int, dtype: object = "bf16") -> Quantity:
-    """Bytes that one sequence of so many positions keeps: the total of `kv_cache.kv_cache`."""
-    ledger = cache.kv_cache(config, 1, positions, dtype)
-    return ledger.total.with_(name=ledger.name)
-
-
 def decode_attention(config: ModelConfig, batch: int, context: int, dtype: object = "bf16") -> Cost:
     """One query for each of `batch` sequences against the `context` positions in its cache, all layers.
 
@@ -341,7 +335,7 @@ def decode_attention(config: ModelConfig, batch: int, context: int, dtype: objec
     Latent attention works on the latents (its up-projection applied to queries and outputs), as DeepSeek's
     does. Queries and outputs stay on chip.
     """
-    rank = config.kv_lora_rank
+    rank = a_config(config).kv_lora_rank
     n: dict[str, Any] = {
         "B": whole("batch", batch),
         "L": config.num_hidden_layers,
@@ -372,7 +366,7 @@ def decode_step(config: ModelConfig, batch: int, context: int, dtype: object = "
     between layers stays on chip (`budget.decode_step` moves it, part by part). LectureError for a mixture of
     experts: which weights it reads depends on the tokens.
     """
-    if config.num_experts:
+    if a_config(config).num_experts:
         raise LectureError(
             f"expected a dense model; got {config.name}, whose tokens choose which experts are read"
         )

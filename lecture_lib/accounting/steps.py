@@ -13,7 +13,7 @@ from lecture_lib.accounting import eager
 from lecture_lib.accounting.dtypes import resolve
 from lecture_lib.accounting.eager import HALF, Machine, Tensor
 from lecture_lib.accounting.memory import OPTIMIZERS
-from lecture_lib.accounting.models import ModelConfig
+from lecture_lib.accounting.models import ModelConfig, a_config
 from lecture_lib.quantity import LectureError
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -311,7 +311,7 @@ def check_config(config: ModelConfig) -> None:
         "pooler": False,
     }
     for field, supported in built.items():
-        if (got := getattr(config, field)) != supported:
+        if (got := getattr(a_config(config), field)) != supported:
             raise LectureError(f"expected {field} = {supported} for the course's Transformer; got {got}")
     if config.value_dim != config.head_dim:
         raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")

@@ -198,12 +198,13 @@ def run_ledger(training: Quantity, interruptions: int, lost_each: Quantity) -> L
     training: time of the work alone; lost_each: time from the last checkpoint to running again, per stop.
     """
     n = whole("interruptions", interruptions, least=0)
+    amount("training", _a_time(training), "s")
     lost = amount("lost_each", _a_time(lost_each), "s", zero=True)
     stops = _days(
         n * lost, "n·L", {"n": n, "L": Quantity(lost, "s")}, ("work lost since a checkpoint, and restart",)
     )
     return Ledger(
-        {"training": _a_time(training).to("day"), "interruptions": stops.with_(name="interruptions")},
+        {"training": training.to("day"), "interruptions": stops.with_(name="interruptions")},
         name="days of the run",
     )
 

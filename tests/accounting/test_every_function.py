@@ -40,6 +40,7 @@ SMALL = ModelConfig(
 )
 LATENT = models.load("deepseek-v3")
 MATRICES = {"w": (3, 5)}
+GPT_JSON = {"model_type": "gpt2", "vocab_size": 11, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16}
 PEAK = device("H100-SXM").peak("bf16")
 SPARSE = device("H100-SXM").sparse_peak("bf16")
 BETA = device("H100-SXM").bandwidth
@@ -192,6 +193,7 @@ CALLS: list[Call] = [
         "memory.largest_model",
         {"memory": Quantity(80, "GB"), "recipe": "lecture", "devices": 4, "stage": 1, "model_parallel": 2},
     ),
+    ("models.a_config", {"config": SMALL}),
     ("models.attention_matrices", {"config": SMALL}),
     ("models.mlp_matrices", {"config": SMALL, "width": 5}),
     ("models.weights", {"matrices": MATRICES}),
@@ -206,8 +208,7 @@ CALLS: list[Call] = [
     ("models.from_fields", {"values": {f.name: getattr(SMALL, f.name) for f in fields(SMALL)}}),
     (
         "models.from_config_json",
-        {"source": {"model_type": "gpt2", "vocab_size": 11, "n_embd": 8, "n_layer": 2, "n_head": 2}
-         | {"n_positions": 16}},
+        {"source": GPT_JSON},
     ),
     ("operators.gemm", {"M": 3, "d_in": 5, "d_out": 7, "dtype": "fp4", "exact": True}),
     ("operators.batched_gemm", {"batch": 2, "M": 3, "d_in": 5, "d_out": 7, "dtype": "mxfp4"}),
@@ -230,7 +231,6 @@ CALLS: list[Call] = [
         "operators.attention",
         {"batch": 2, "heads": 6, "queries": 11, "keys": 13, "head_dim": 7, "kv_heads": 2, "fused": False},
     ),
-    ("operators.kv_cache", {"config": SMALL, "positions": 5, "dtype": "bf16"}),
     ("operators.decode_attention", {"config": SMALL, "batch": 3, "context": 5, "dtype": "bf16"}),
     ("operators.decode_attention", {"config": LATENT, "batch": 3, "context": 5}),
     ("operators.decode_step", {"config": SMALL, "batch": 3, "context": 5, "dtype": "bf16"}),
@@ -307,9 +307,9 @@ def public_functions() -> Iterator[str]:
     for module in accounting.__all__:
         names = vars(getattr(accounting, module)) if inspect.ismodule(getattr(accounting, module)) else {}
         for name, thing in names.items():
-            if inspect.isfunction(thing) and not name.startswith("_"):
-                if thing.__module__ == f"lecture_lib.accounting.{module}":
-                    yield f"{module}.{name}"
+            here = getattr(thing, "__module__", None) == f"lecture_lib.accounting.{module}"
+            if here and inspect.isfunction(thing) and not name.startswith("_"):
+                yield f"{module}.{name}"
 
 
 def test_the_table_has_every_public_function() -> None:
@@ -354,7 +354,7 @@ def evaluated(text: str) -> float | int | Fraction:
     text = text.replace("·", "*").replace("^", "**").replace("−", "-")
     text = text.replace("⌈", "ceil(").replace("⌉", ")").replace("⌊", "floor(").replace("⌋", ")")
     known = {"ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt, "max": max, "min": min, "sum": sum}
-    return eval(text, {"__builtins__": {}}, known)  # noqa: S307 - the library's own formulas
+    return eval(text, {"__builtins__": {}}, known)
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS, ids=[name for name, _ in CALLS])
@@ -371,3 +371,66 @@ def test_the_numbers_shown_give_the_value(name: str, arguments: dict[str, Any]) 
         tolerance = 2e-3 if shown_rounded else 1e-12
         wanted = q.value if q.unit.startswith("bit") else q.base_value  # sizes in bits are plain numbers
         assert float(got) == pytest.approx(float(wanted), rel=tolerance), f"{text} = {got}\n{q.explain()}"
+
+
+# -- arguments that make no sense
+
+NAN, INF = math.nan, math.inf
+WRONG_DIMENSION = Quantity(3, "device·token/parameter")
+HUGE = 10**400
+# What may be 0 (or a fraction, or any number), by the argument's name.
+ZERO_MEANS_SOMETHING = {"request", "code", "stage", "width", "operations", "offset", "interruptions"}
+ZERO_MEANS_SOMETHING |= {"flops", "traffic", "intensity", "recomputed_flops"}
+AMOUNTS = {"memory", "seconds", "rate", "on_chip", "amax", "mfu", "device_hours", "model_flops"}
+AMOUNTS |= {"flops_per_token", "tokens_per_second", "tokens_per_step", "recomputed_flops", "request"}
+FREE = {"path", "costs"}  # nobody types them
+
+
+def nonsense(name: str, argument: str, value: object) -> Iterator[object]:
+    """Values of a wrong kind, size or dimension for this argument."""
+    if argument in FREE or isinstance(value, bool):
+        return
+    yield object()
+    function = getattr(getattr(accounting, name.partition(".")[0]), name.partition(".")[2])
+    parameter = inspect.signature(function).parameters.get(argument)
+    if parameter is None or (parameter.default is not None and "None" not in str(parameter.annotation)):
+        yield None
+    if argument == "value":  # a number to store or to look at: any but text
+        yield from ("7", True, [], WRONG_DIMENSION)
+    elif isinstance(value, Quantity | int | float | Fraction):
+        yield from (-1, NAN, -INF, INF, "7", "", True, [], {}, WRONG_DIMENSION, HUGE, -HUGE)
+        if argument not in ZERO_MEANS_SOMETHING:
+            yield 0
+        if isinstance(value, int) and argument not in AMOUNTS | {"flops", "tokens"}:
+            yield from (1.5, Fraction(3, 2), Quantity(3, "s"))
+        if isinstance(value, Quantity):
+            yield Quantity(NAN, value.unit)
+            yield Quantity(-1, value.unit)
+    elif isinstance(value, str):
+        yield from ("", 3, True, [], {})
+        if argument != "source":
+            yield "no"
+    elif isinstance(value, ModelConfig):
+        yield from (3, [], {}, ModelConfig, *([] if argument == "model" else ["gpt2"]))
+    elif isinstance(value, dict):
+        yield from (3, "ab", [], *([] if argument == "matrices" else [{"x": "y"}]))
+    else:
+        yield from (5, "ab", {3: 5}, {3, 5}, (None,), ("x",), (NAN,))
+        if argument != "values" and argument != "sums":
+            yield from ((-1,), (1.5,), (True,), (HUGE,))
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS, ids=[name for name, _ in CALLS])
+def test_nonsense_is_refused_in_words(name: str, arguments: dict[str, Any]) -> None:
+    for argument, value in arguments.items():
+        for wrong in nonsense(name, argument, value):
+            what = f"{name}({argument}={str(wrong)[:40]!r})"
+            try:
+                result = call(name, {**arguments, argument: wrong})
+            except LectureError as refusal:
+                assert re.search(r"expected .*; got ", str(refusal), re.DOTALL), f"{what}: {refusal}"
+                assert len(str(refusal)) < 800, f"{what}: {refusal}"
+            except Exception as other:
+                raise AssertionError(f"{what} raised {type(other).__name__}: {other}") from other
+            else:
+                raise AssertionError(f"{what} gave {result!r}"[:400])
