@@ -44,7 +44,9 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
     folder = notebooks_folder()
     chosen = [files.find(name, folder) for name in names] or files.numbered(folder)
     exercises = load_key(key)
-    stale = cases(exercises, paths.DATA / "exercises", check)
+    stale = cases(
+        exercises, paths.DATA / "exercises", check, {path.stem for path in chosen} if names else None
+    )
     stamped: dict[Path, NotebookNode] = {}
     for path in chosen:
         node = files.read(path).node
@@ -93,9 +95,18 @@ def cell_headings(exercises: dict[str, Exercise]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str]:
-    """Writes `folder/NN_name.json` for every notebook of the key; with check, says what differs instead."""
-    wanted = public_forms(exercises)
+def cases(
+    exercises: dict[str, Exercise], folder: Path, check: bool, only: set[str] | None = None
+) -> list[str]:
+    """Writes `folder/NN_name.json` for every notebook of the key; with check, says what differs instead.
+
+    With `only`, the files of other notebooks stay as they are, whether the key has those or not.
+    """
+    wanted = {
+        name: text
+        for name, text in public_forms(exercises).items()
+        if only is None or Path(name).stem in only
+    }
     stale = []
     for name, text in wanted.items():
         path = folder / name
@@ -109,7 +120,7 @@ def cases(exercises: dict[str, Exercise], folder: Path, check: bool) -> list[str
             path.write_text(text, encoding="utf-8", newline="\n")
             print(f"wrote data/exercises/{name}")
     for path in sorted(folder.glob("*.json")):
-        if path.name not in wanted:
+        if path.name not in wanted and (only is None or path.stem in only):
             if check:
                 stale.append(f"data/exercises/{path.name} is none of the key's; `lecture build` removes it")
             else:

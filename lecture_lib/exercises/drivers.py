@@ -158,7 +158,7 @@ def kept_by_result(function: Any, inputs: Inputs) -> Any:
 
 
 class _SimulatedDevice:
-    """A device that works through a queue while the host goes on; both clocks are counted, in microseconds."""
+    """A device that works through a queue while the host goes on; both clocks count microseconds."""
 
     def __init__(self, launch: int, pending: int, durations: Sequence[int]) -> None:
         self._launch, self._durations = launch, list(durations)
@@ -181,8 +181,8 @@ class _SimulatedDevice:
 def asynchronous_device(function: Any, inputs: Inputs) -> Any:
     """Calls `function(work, device, warmup, repeats)` with a simulated device, and returns what it returns.
 
-    `work()` takes the host `launch` µs and queues the next kernel of `durations` (the last one again when they
-    are used up) behind `pending` µs that are queued before; `device.now()` is the host's clock in µs,
+    `work()` takes the host `launch` µs and queues the next kernel of `durations` (the last one again when
+    they are used up) behind `pending` µs that are queued before; `device.now()` is the host's clock in µs,
     `device.synchronize()` waits for the queue to empty. No real time passes.
     """
     device = _SimulatedDevice(inputs["launch"], inputs["pending"], inputs["durations"])
@@ -220,9 +220,10 @@ def _is_listed(value: Any) -> bool:
 def optimizer_steps(step: Any, inputs: Inputs) -> Any:
     """Calls `step(w, g, …)` for each row of gradients, handing on the arrays that it returns.
 
-    inputs: w (n,) and gradients (steps, n), float64; keeps, the names of what is handed on beside w ("s", or
-    "m v t", where t counts the steps from 1), all 0 at first; the rest are settings. The function returns the
-    new w, then each array kept, in this order. Back come the weights after each step, and what is kept at last.
+    inputs: w (n,) and gradients (steps, n), float64; keeps, the names of what is handed on beside w
+    ("s", or "m v t", where t counts the steps from 1), all 0 at first; the rest are settings. The function
+    returns the new w, then each array kept, in this order. Back come the weights after each step, and what
+    is kept at last.
     """
     import torch
 

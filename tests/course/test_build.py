@@ -236,6 +236,28 @@ def test_no_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         headless.key_folder("nowhere")
 
 
+def test_a_build_of_named_notebooks_leaves_the_other_notebooks_cases_alone(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lecture_lib.exercises.key import load_key
+
+    monkeypatch.setattr(headless, "notebooks_folder", lambda: course / "notebooks")
+    exercises = load_key(course / "tests" / "answer_key")
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    others = {"04_flops.json": "of a key that this bank lacks", "09_small.json": "stale"}
+    for name, text in others.items():
+        (folder / name).write_text(text)
+    assert build.cases(exercises, folder, check=True, only={"04_flops"}) == [
+        "data/exercises/04_flops.json is none of the key's; `lecture build` removes it"
+    ]
+    build.cases(exercises, folder, check=False, only={"09_small"})
+    assert (folder / "04_flops.json").read_text() == others["04_flops.json"]
+    assert json.loads((folder / "09_small.json").read_text())["exercises"][0]["id"] == "9.1"
+    build.cases(exercises, folder, check=False)  # of all notebooks: what the key lacks goes
+    assert [path.name for path in folder.iterdir()] == ["09_small.json"]
+
+
 def test_a_widget_is_stored_as_its_first_picture(course: Path) -> None:
     made = stamped(course)
     executed = copy.deepcopy(made)
