@@ -499,6 +499,13 @@ _READ = (
     "qk_rope_head_dim",
     "v_head_dim",
 )
+# Keys whose absence would make another model; the files of these types state them (q_lora_rank may be null).
+_STATED = {
+    "deepseek_v3": ("n_shared_experts", "first_k_dense_replace", "q_lora_rank", "kv_lora_rank"),
+}
+# Types whose classes fill in the shapes of one of their models, and no rule, where the file leaves them out.
+_NO_KEY_HEADS_RULE = ("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text")
+_NO_HEAD_DIM_RULE = ("qwen3", "gemma", "gemma2", "gemma3_text")
 _OTHER_NAMES = {
     "n_embd": "hidden_size",
     "n_layer": "num_hidden_layers",
@@ -514,17 +521,27 @@ def from_config_json(source: str | PathLike[str] | Mapping[str, Any]) -> ModelCo
     """The configuration in a Hugging Face config.json: a path, or its content as a mapping.
 
     Keys that say nothing of shapes (dtypes, token ids, dropout …) are passed over. Where the file leaves out
-    head_dim, num_key_value_heads or GPT-2's n_inner, transformers' own rule is used, and `source` says so.
-    LectureError for a model type that is not known, and for a missing key, with the close ones in the file.
+    head_dim, num_key_value_heads or GPT-2's n_inner, transformers' own rule is used if it has one for that
+    type, and `source` says so. LectureError for a model type that is not known, for a missing key, with the
+    close ones in the file, and for a misspelt one that the file could do without.
     """
     content, where = _read_json(source)
     kind = content.get("model_type")
-    if kind not in _FIXED:
+    if not isinstance(kind, str) or kind not in _FIXED:
         raise unknown(f"a model_type of {', '.join(_FIXED)} in {where}", kind, _FIXED, "")
     if content.get("mlp_only_layers"):
         raise LectureError(
             f"expected no mlp_only_layers in {where}; got some; use first_k_dense_replace or a step"
         )
+    if content.get("moe_layer_freq", 1) != 1:
+        raise LectureError(
+            f"expected moe_layer_freq = 1 in {where}; got {content['moe_layer_freq']!r}; "
+            "write the configuration with decoder_sparse_step"
+        )
+    _check_spelling(content, where)
+    stated = {key for key in content if content[key] is not None or key == "q_lora_rank"}
+    if missing := [key for key in _STATED.get(kind, ()) if key not in stated]:
+        raise LectureError(f"expected {', '.join(missing)} in {where} of a {kind}; got none; add each")
     values = {_OTHER_NAMES.get(key, key): value for key, value in content.items() if value is not None}
     values = {**_FIXED[kind], **{key: values[key] for key in _READ if key in values}}
     rules = _fill(kind, values)
@@ -540,6 +557,18 @@ def from_config_json(source: str | PathLike[str] | Mapping[str, Any]) -> ModelCo
     return ModelConfig(**values, name=label, source="; ".join([where, *rules]))
 
 
+def _check_spelling(content: Mapping[str, Any], where: str) -> None:
+    """LectureError for a key that nobody reads and that is nearly one which the file lacks."""
+    from difflib import get_close_matches  # only where a file is read
+
+    known = {*_READ, *_OTHER_NAMES}
+    for key in content:
+        if key not in known and (near := get_close_matches(key, known - set(content), n=1, cutoff=0.9)):
+            raise LectureError(
+                f"expected known keys in {where}; got {key!r}; did you mean {near[0]!r}? (else take it out)"
+            )
+
+
 def _fill(kind: str, values: dict[str, Any]) -> list[str]:
     """Applies transformers' rules to what a file leaves out; says which."""
     rules = []
@@ -547,7 +576,7 @@ def _fill(kind: str, values: dict[str, Any]) -> list[str]:
         if field.name in values and field.type in ("int", "int | None"):
             values[field.name] = whole(field.name, values[field.name], least=0)
     d, H = values.get("hidden_size"), values.get("num_attention_heads")
-    if "num_key_value_heads" not in values and H is not None:
+    if "num_key_value_heads" not in values and H is not None and kind not in _NO_KEY_HEADS_RULE:
         values["num_key_value_heads"] = H
         if kind not in ("gpt2", "gpt_neox"):
             rules.append("num_key_value_heads left out: as many as num_attention_heads")
@@ -556,7 +585,7 @@ def _fill(kind: str, values: dict[str, Any]) -> list[str]:
         rules.append("n_inner left out: 4·n_embd")
     if kind == "deepseek_v3":
         values["head_dim"] = values.get("qk_nope_head_dim", 0) + values.get("qk_rope_head_dim", 0)
-    elif "head_dim" not in values and d is not None and H:
+    elif "head_dim" not in values and d is not None and H and kind not in _NO_HEAD_DIM_RULE:
         if d % H:
             raise LectureError(
                 f"expected hidden_size to be a multiple of num_attention_heads, as head_dim is left out; "

@@ -338,7 +338,7 @@ def without(key: str, **more: object) -> dict[str, object]:
         (lambda: models.from_config_json({**LLAMA_JSON, "model_type": "lama"}), "did you mean 'llama'"),
         (
             lambda: models.from_config_json(without("hidden_size", hiden_size=4096)),
-            "expected hidden_size.*'hiden_size'",
+            "got 'hiden_size'; did you mean 'hidden_size'",
         ),
         (
             lambda: models.from_config_json(without("vocab_size")),
@@ -363,6 +363,22 @@ def without(key: str, **more: object) -> dict[str, object]:
         (lambda: models.from_config_json({**LLAMA_JSON, "tie_word_embeddings": "no"}), "True or False"),
         (lambda: models.from_config_json({**LLAMA_JSON, "mlp_only_layers": [1]}), "mlp_only_layers"),
         (lambda: models.from_config_json("nowhere/config.json"), "got no file"),
+        (lambda: models.from_config_json({**LLAMA_JSON, "model_type": ["llama"]}), "model_type"),
+        (
+            # Without it the file would be of a model with as many key heads as query heads.
+            lambda: models.from_config_json(without("num_key_value_heads", num_key_value_head=8)),
+            "got 'num_key_value_head'; did you mean 'num_key_value_heads'",
+        ),
+        (
+            lambda: models.from_config_json(without("num_key_value_heads", model_type="mistral")),
+            "expected num_key_value_heads",
+        ),
+        (lambda: models.from_config_json({**LLAMA_JSON, "model_type": "qwen3"}), "expected head_dim"),
+        (
+            lambda: models.from_config_json({k: v for k, v in DEEPSEEK_JSON.items() if k != "kv_lora_rank"}),
+            "expected kv_lora_rank in the mapping of a deepseek_v3; got none",
+        ),
+        (lambda: models.from_config_json({**DEEPSEEK_JSON, "moe_layer_freq": 2}), "moe_layer_freq = 1"),
         (
             lambda: models.from_fields({"hidden_sise": 3}, "mine"),
             "in mine; got 'hidden_sise'; did you mean 'hidden_size'",
