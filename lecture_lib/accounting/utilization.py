@@ -35,7 +35,7 @@ def achieved(flops: object, seconds: object, devices: int) -> Quantity:
 
 def fraction_of_peak(rate: object, peak: Quantity, dtype: object) -> Quantity:
     """Achieved over peak rate of one device, X/C: of a matrix product, or of a whole step."""
-    X, C = amount("rate", rate, "FLOP/s"), _matching_peak(peak, dtype)
+    X, C = _achieved_rate(rate), _matching_peak(peak, dtype)
     return Quantity(
         _over(X, C),
         name="fraction of peak",
@@ -171,7 +171,7 @@ def run_flops(time: Quantity, devices: int, peak: Quantity, mfu: object, *, dtyp
 
 def run_time_at_rate(flops: object, devices: int, rate: object) -> Quantity:
     """Days that G devices take for F FLOPs at an achieved X FLOP/s each: F/(G·X)."""
-    F, G, X = amount("flops", flops, "FLOP"), whole("devices", devices), amount("rate", rate, "FLOP/s")
+    F, G, X = amount("flops", flops, "FLOP"), whole("devices", devices), _achieved_rate(rate)
     return _days(
         _over(F, G * X),
         "F/(G·X)",
@@ -269,6 +269,11 @@ def _matching_peak(peak: object, dtype: object) -> int | float | Fraction:
             f"{list(peak.conventions)}; take device(...).peak({dtype!r}) or wrap it in stated_peak"
         )
     return rate
+
+
+def _achieved_rate(rate: object) -> int | float | Fraction:
+    amount("rate", rate, "FLOP/s")
+    return dense_rate(rate)  # nor does anything achieve a sparse peak
 
 
 def _at_most_one(mfu: object) -> int | float | Fraction:

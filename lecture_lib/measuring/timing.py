@@ -16,6 +16,8 @@ from lecture_lib.quantity import LectureError, Quantity
 
 # A repeat calls a short function often enough to last this long: well above what a clock and a loop cost.
 _SHORTEST_REPEAT = 200e-6
+# Written between repeats to push a function's data out of the caches: more than any L2 holds.
+_FLUSHED = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,12 @@ class Timing:
 
 
 def measure(
-    fn: Callable[[], Any], *, device: torch.device | str = "cpu", repeats: int = 20, warmup: int = 3
+    fn: Callable[[], Any],
+    *,
+    device: torch.device | str = "cpu",
+    repeats: int = 20,
+    warmup: int = 3,
+    flush: bool = False,
 ) -> Timing:
     """Time `fn` after a warm-up, with nothing pending on the device before or after.
 
@@ -65,6 +72,8 @@ def measure(
     device:  where its work runs; on a CUDA device the GPU's own clock is read (events), so that the launch of
              work is not taken for the work
     repeats: at least 2; warmup: calls that are not timed (allocations, caches, compilation), at least 1
+    flush:   256 MiB are written on the device before each repeat, untimed, so that it finds none of its data
+             in a cache (L2 on a GPU); each repeat is then one call
     """
     if not callable(fn):
         raise LectureError(f"expected a function to call, such as `lambda: x @ w`; got {fn!r}")
@@ -80,18 +89,33 @@ def measure(
     try:
         if device.type == "cuda":
             with torch.cuda.device(device):
-                seconds, calls = _on_cuda(fn, repeats, warmup)
+                seconds, calls = _on_cuda(fn, repeats, warmup, _flusher(device, flush))
         else:
-            seconds, calls = _on_cpu(fn, repeats, warmup)
+            seconds, calls = _on_cpu(fn, repeats, warmup, _flusher(device, flush))
     finally:
         if collecting:
             gc.enable()
     return Timing(tuple(seconds), calls, str(device))
 
 
-def _on_cpu(fn: Callable[[], Any], repeats: int, warmup: int) -> tuple[list[float], int]:
-    calls = _calls(_timed(fn, 1) for _ in range(warmup))
-    return [_timed(fn, calls) / calls for _ in range(repeats)], calls
+_Flush = Callable[[], Any]
+
+
+def _flusher(device: torch.device, wanted: bool) -> _Flush | None:
+    return torch.empty(_FLUSHED, dtype=torch.uint8, device=device).zero_ if wanted else None
+
+
+def _on_cpu(
+    fn: Callable[[], Any], repeats: int, warmup: int, flush: _Flush | None
+) -> tuple[list[float], int]:
+    warm = [_timed(fn, 1) for _ in range(warmup)]
+    calls = 1 if flush else _calls(warm)
+    seconds = []
+    for _ in range(repeats):
+        if flush:
+            flush()
+        seconds.append(_timed(fn, calls) / calls)
+    return seconds, calls
 
 
 def _timed(fn: Callable[[], Any], calls: int) -> float:
@@ -101,7 +125,9 @@ def _timed(fn: Callable[[], Any], calls: int) -> float:
     return time.perf_counter() - start
 
 
-def _on_cuda(fn: Callable[[], Any], repeats: int, warmup: int) -> tuple[list[float], int]:
+def _on_cuda(
+    fn: Callable[[], Any], repeats: int, warmup: int, flush: _Flush | None
+) -> tuple[list[float], int]:
     def timed_and_waited() -> float:
         torch.cuda.synchronize()
         start = time.perf_counter()
@@ -109,12 +135,15 @@ def _on_cuda(fn: Callable[[], Any], repeats: int, warmup: int) -> tuple[list[flo
         torch.cuda.synchronize()
         return time.perf_counter() - start
 
-    calls = _calls(timed_and_waited() for _ in range(warmup))
+    warm = [timed_and_waited() for _ in range(warmup)]
+    calls = 1 if flush else _calls(warm)
     events = [
         (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)
     ]
     torch.cuda.synchronize()
     for start, end in events:
+        if flush:
+            flush()
         start.record()
         for _ in range(calls):
             fn()

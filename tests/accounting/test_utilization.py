@@ -168,6 +168,9 @@ def test_hours_days_and_tokens() -> None:
         lambda: device_hours(Quantity(1, "B"), 1),
         lambda: device_hours(24, 1),  # type: ignore[arg-type]
         lambda: days_of_device_hours(Quantity(1, "h"), 1),
+        lambda: run_time_at_rate(RUN, 1024, H100.sparse_peak("bf16")),
+        lambda: run_time_at_rate(RUN, 1024, H100.sparse_peak("bf16") * 0.5),
+        lambda: fraction_of_peak(H100.sparse_peak("bf16"), BF16, "bf16"),
         lambda: tokens_per_day(1, 0),
         lambda: achieved(float("nan"), 1, 1),
     ],

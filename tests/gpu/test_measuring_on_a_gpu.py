@@ -70,3 +70,14 @@ def test_events_see_the_work_and_not_the_launch() -> None:
     timing = measure(lambda: x @ x, device="cuda", repeats=5)
     assert timing.device == "cuda" and len(timing.seconds) == 5
     assert all(seconds > 0 for seconds in timing.seconds)
+
+
+def test_a_flushed_cache_has_to_be_filled_again() -> None:
+    x = torch.ones(4 * 2**20, device="cuda")  # 16 MiB: in the L2 of an A100 and later after the first call
+    out = torch.empty_like(x)
+
+    def copy() -> None:
+        out.copy_(x)
+
+    warm, cold = measure(copy, device="cuda"), measure(copy, device="cuda", flush=True)
+    assert cold.calls == 1 and cold.median > warm.median

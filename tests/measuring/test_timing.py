@@ -38,6 +38,30 @@ def test_a_short_function_is_called_often_enough_and_divided(monkeypatch: pytest
     assert measured.seconds == (2**-20,) * 3
 
 
+def test_caches_are_flushed_before_each_repeat_and_untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    ran: list[str] = []
+
+    def takes(name: str, seconds: float) -> None:
+        ran.append(name)
+        now[0] += seconds
+
+    def flusher(device: torch.device, wanted: bool) -> object:
+        return (lambda: takes("flush", 7.0)) if wanted else None
+
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(timing, "_flusher", flusher)
+    measured = measure(lambda: takes("call", 2**-20), repeats=2, warmup=1, flush=True)
+    assert ran == ["call", "flush", "call", "flush", "call"]  # one call a repeat, however short it is
+    assert measured.seconds == (2**-20,) * 2
+
+
+def test_the_flush_writes_more_than_any_l2_holds() -> None:
+    assert timing._flusher(torch.device("cpu"), False) is None
+    flush = timing._flusher(torch.device("cpu"), True)
+    assert flush is not None and flush().nbytes == 256 * 2**20
+
+
 def test_collection_is_off_while_timing_and_back_after_an_error() -> None:
     seen: list[bool] = []
     measure(lambda: seen.append(gc.isenabled()), repeats=2)
