@@ -345,6 +345,8 @@ def _only_twos(first: Sequence[Fraction], second: Sequence[Fraction], wanted: Se
 
 
 def _plain_factor(mistaken: Sequence[Fraction], wanted: Sequence[Fraction]) -> bool:
+    if 0 in wanted:
+        return False  # no factor makes anything of 0, or 0 of anything but 0
     return _constant([value / right for value, right in zip(mistaken, wanted, strict=True)]) is not None
 
 

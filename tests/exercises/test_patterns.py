@@ -98,6 +98,15 @@ def test_a_slip_in_another_unit() -> None:
     assert patterns.with_unit([3 * v for v in got], WANTED, known, "B") is None
 
 
+def test_a_case_whose_value_is_zero_breaks_nothing() -> None:
+    wanted = [Fraction(0), Fraction(12), Fraction(20)]  # as of an optimizer that keeps nothing
+    known = {"more": [Fraction(2), Fraction(14), Fraction(22)]}
+    assert patterns.with_unit([8 * v for v in known["more"]], wanted, known, "B") == (
+        "more",
+        "And it counts bits; B is asked for.",
+    )
+
+
 @pytest.mark.parametrize(
     ("number", "given", "words"),
     [
