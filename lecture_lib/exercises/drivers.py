@@ -272,9 +272,30 @@ def accumulated_gradients(accumulate: Any, inputs: Inputs) -> Any:
     import torch
 
     model = small_mlp(inputs["widths"], inputs["seed"]).double()
+    weights = [parameter.detach().clone() for parameter in model.parameters()]
+    alive, most_alive, most_rows = 0, 0, 0
+
+    def ends(_: Any) -> None:
+        nonlocal alive
+        alive -= 1
+
+    def seen(_: Any, taken: Any, made: Any) -> None:
+        nonlocal alive, most_alive, most_rows
+        if isinstance(made, torch.Tensor) and made.requires_grad:
+            alive += 1
+            made.register_hook(ends)
+            most_alive, most_rows = max(most_alive, alive), max(most_rows, len(made))
+
+    model.register_forward_hook(seen)
     X, Y = (inputs[name].clone().split(inputs["rows"]) for name in ("X", "Y"))
     if accumulate(model, list(zip(X, Y, strict=True))) is ...:
         return ...
+    if most_alive > 1 or most_rows > max(inputs["rows"]):
+        raise ValueError(
+            "expected one microbatch's graph at a time; got several: call backward() on each in turn"
+        )
+    if not all(map(torch.equal, weights, model.parameters())):
+        raise ValueError("expected gradients and no update; got other weights: leave them as they are")
     if any(parameter.grad is None for parameter in model.parameters()):
         raise ValueError("expected gradients in `.grad` of the model's parameters; got none; call backward()")
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])

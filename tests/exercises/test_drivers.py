@@ -208,6 +208,25 @@ def test_accumulated_gradients_are_those_that_the_function_leaves() -> None:
     with pytest.raises(ValueError, match="call backward"):
         run(lambda model, batches: None, inputs)
 
+    def all_at_once(model: Any, batches: Any) -> None:
+        sum(torch.nn.functional.cross_entropy(model(X), Y, reduction="sum") for X, Y in batches).backward()
+
+    def one_batch(model: Any, batches: Any) -> None:
+        X, Y = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        torch.nn.functional.cross_entropy(model(X), Y).backward()
+
+    def with_an_update(model: Any, batches: Any) -> None:
+        last_only(model, batches)
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+    for function, said in (
+        (all_at_once, "one microbatch"),
+        (one_batch, "one microbatch"),
+        (with_an_update, "no update"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            run(function, inputs)
+
 
 def test_segments_are_computed_again_after_the_output() -> None:
     def forward(layers: Any, x: Any, k: int, checkpoint: Any) -> Any:
