@@ -31,6 +31,11 @@ FLOPS = Exercise(
         ),
         Mistake("whole-step", "That is forward and backward; the forward product is a third.", "12.88 GFLOP"),
         Mistake("one-row", "That is one row of X; there are 128.", "0.03355 GFLOP"),
+        Mistake(
+            "without-the-width",
+            "Each output is a sum of 4096 products, so 4096 stands there twice.",
+            "0.001048576 GFLOP",
+        ),
     ],
     hints=[
         "Each of the outputs is a sum of 4096 products. How many outputs are there?",
@@ -54,6 +59,10 @@ BITS = Exercise(
         Mistake("scale-left-out", "That is the value alone; its share of the scale counts.", "8 bit"),
         Mistake("scale-each", "That gives every value a scale of its own; 32 share one.", "16 bit"),
         Mistake("one-bit-shared", "The scale has 8 bits, not one: a 32nd of 8.", "8.03125 bit"),
+        Mistake(
+            "scale-of-four-bytes", "That scale would have 32 bits, as one in FP32; MXFP8's has 8.", "9 bit"
+        ),
+        Mistake("half-a-block", "That is a scale for every 16 values; in MXFP8 32 share one.", "8.5 bit"),
     ],
     hints=[
         "Count the bits of a whole block of 32 values, then divide.",
@@ -78,6 +87,13 @@ OUTPUT_BYTES = Exercise(
         Mistake("as-fp32", "You gave each value four bytes; BF16 has two.", "5.636 MB"),
         Mistake("elements", "That is the number of values; each takes two bytes.", "1.409 MB"),
         Mistake("mib-for-mb", "It is 2.69 MiB (2^20 bytes each); a megabyte is 10^6 bytes.", "2.69 MB"),
+        Mistake("bits-for-bytes", "That is in megabits: BF16 has 16 bits, two bytes.", "22.54 MB"),
+        Mistake("all-three", "That is X, W and Y together; the row is Y alone.", "94.05 MB"),
+        Mistake(
+            "as-fp32-in-mib",
+            "That is FP32, four bytes a value, and in MiB of 2^20 bytes; BF16 has two, and a megabyte is 10^6.",
+            "5.375 MB",
+        ),
     ],
     hints=[
         "What is the shape of Y = X·W?",
@@ -205,7 +221,8 @@ ROWS = Exercise(
         ),
         Mistake(
             "fma-as-one",
-            "Your intensity is half of what it should be: a multiply and its add are two FLOPs.",
+            "Your intensity is half of what it should be: a multiply and its add are two FLOPs. (Twice the peak, as with "
+            "sparsity, would look the same; `peak` is right as given.)",
             Edit("gain = 2 * ", "gain = "),
             see="05-gemm",
         ),
@@ -244,6 +261,18 @@ ROWS = Exercise(
             Edit("peak / bandwidth", "bandwidth / peak"),
             see="05-ridge",
         ),
+        Mistake(
+            "zero-for-none",
+            "0 rows do not reach the ridge. Where no number of rows does, the answer is `None`.",
+            Edit("return None", "return 0"),
+            see="05-ex4-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "Your traffic is in bits: bytes_per_value and the bandwidth are in bytes, with nothing to multiply by 8.",
+            Edit("ridge = peak / bandwidth", "ridge = 8 * peak / bandwidth"),
+            see="05-gemm",
+        ),
     ],
     hints=[
         "Write F/Q ≥ C/β with F and Q of the product, both in M.",
@@ -274,6 +303,12 @@ def draw_product(rng):
         "peak": peak,
         "bandwidth": bandwidth,
     }
+
+
+def exact_count(M, d_in, d_out, x_bytes, w_bytes, y_bytes, peak, bandwidth):
+    flops = M * d_out * (2 * d_in - 1)
+    traffic = x_bytes * M * d_in + w_bytes * d_in * d_out + y_bytes * M * d_out
+    return max(flops / peak, traffic / bandwidth)
 
 
 LEAST_TIME = Exercise(
@@ -372,6 +407,30 @@ LEAST_TIME = Exercise(
             [Edit("x_bytes * M", "w_bytes * M"), Edit("y_bytes * M", "w_bytes * M")],
             see="05-ex5-prompt",
         ),
+        Mistake(
+            "exact-count",
+            "You counted 2·d_in − 1 FLOPs for each output. The roofline takes the leading count, 2·M·d_in·d_out.",
+            exact_count,
+            see="05-gemm",
+        ),
+        Mistake(
+            "all-as-the-inputs",
+            "You gave W and Y the width of X, {x_bytes} bytes; they have {w_bytes} and {y_bytes}.",
+            [Edit("w_bytes * d_in", "x_bytes * d_in"), Edit("y_bytes * M", "x_bytes * M")],
+            see="05-ex5-prompt",
+        ),
+        Mistake(
+            "output-as-wide-as-the-input",
+            "You gave Y the shape of X; it has M × d_out values.",
+            Edit("y_bytes * M * d_out", "y_bytes * M * d_in"),
+            see="05-gemm",
+        ),
+        Mistake(
+            "rates-exchanged",
+            "You divided FLOPs by the bandwidth and bytes by the peak; it is the other way round.",
+            Edit("flops / peak, traffic / bandwidth", "flops / bandwidth, traffic / peak"),
+            see="05-bound",
+        ),
     ],
     hints=[
         "Two times, of the FLOPs and of the bytes. Which of them is the bound?",
@@ -465,6 +524,36 @@ ESTIMATE = Exercise(
             ],
             see="05-ex6-prompt",
         ),
+        Mistake(
+            "three-quarters-of-both",
+            "You took three quarters of the bandwidth too; bytes move at the whole of it here.",
+            Edit("(gb_per_s * 1e9)", "(0.75 * gb_per_s * 1e9)"),
+            see="05-ex6-prompt",
+        ),
+        Mistake(
+            "gib-for-gb",
+            "You took a GB for 2^30 bytes; it is 10^9.",
+            Edit("(gb_per_s * 1e9)", "(gb_per_s * 2**30)"),
+            see="05-ex6-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "You took GB/s for gigabits: traffic and bandwidth are both in bytes.",
+            Edit("movement = traffic", "movement = 8 * traffic"),
+            see="05-ex6-prompt",
+        ),
+        Mistake(
+            "doubled",
+            "You doubled the work. `flops` counts a multiply and its add as two already: leave it as it is.",
+            Edit("arithmetic = flops", "arithmetic = 2 * flops"),
+            see="05-ex6-fault",
+        ),
+        Mistake(
+            "shorter-of-both",
+            "You took the shorter time; both have to pass, so the longer one is the bound.",
+            Edit("max(", "min("),
+            see="05-bound",
+        ),
     ],
     hints=[
         "Does the work count a multiply and its add the same way as the peak does?",
@@ -547,6 +636,24 @@ SHEET = Exercise(
             "The ridge is C/β, FLOP/s over B/s; you divided the other way round.",
             Edit("dense * 1e12 / (gb_per_s * 1e9)", "gb_per_s * 1e9 / (dense * 1e12)"),
             see="05-ridge",
+        ),
+        Mistake(
+            "doubled",
+            "You doubled the figure printed with sparsity; it is twice the dense one already, so halve it.",
+            Edit("printed_tflops / 2 if", "printed_tflops * 2 if"),
+            see="05-sparse",
+        ),
+        Mistake(
+            "quartered",
+            "You took a quarter of the figure printed with sparsity; a dense product reaches half of it.",
+            Edit("printed_tflops / 2 if", "printed_tflops / 4 if"),
+            see="05-sparse",
+        ),
+        Mistake(
+            "eight-twice",
+            "You divided by 8 twice: eight bits are one byte.",
+            Edit(" / 8", " / 64"),
+            see="05-ex7-prompt",
         ),
     ],
     hints=[
@@ -677,6 +784,24 @@ CACHE = Exercise(
             Edit(" * bytes_per_value", ""),
             see="05-decode-cache",
         ),
+        Mistake(
+            "twice-too-many",
+            "That is twice too many: one 2 stands for keys and values, and each value has {bytes_per_value} bytes.",
+            Edit("2 * ", "4 * "),
+            see="05-decode-cache",
+        ),
+        Mistake(
+            "one-position-short",
+            "You left one position out: the new one has a key and a value too, and is one of the {context}.",
+            Edit("context * ", "(context - 1) * "),
+            see="05-decode-cache",
+        ),
+        Mistake(
+            "one-position-more",
+            "You counted one position more; the new one is among the {context}.",
+            Edit("context * ", "(context + 1) * "),
+            see="05-decode-cache",
+        ),
     ],
     hints=[
         "What does one position keep in one layer?",
@@ -760,7 +885,7 @@ DECODE = Exercise(
         ),
         Mistake(
             "bandwidth-alone",
-            "That lets the bandwidth alone set the time; with so many sequences the arithmetic takes longer.",
+            "That lets the bandwidth alone set the time; with the FLOPs of all {batch} sequences, arithmetic takes longer.",
             Edit("max(flops / peak, traffic / bandwidth)", "(traffic / bandwidth)"),
             see="05-bound",
         ),
@@ -781,6 +906,33 @@ DECODE = Exercise(
             "You added the two times. The bound lets them overlap: the longer one counts.",
             Edit("max(flops / peak, traffic / bandwidth)", "(flops / peak + traffic / bandwidth)"),
             see="05-bound",
+        ),
+        Mistake(
+            "training-count",
+            "6 FLOPs for each parameter is training; decoding is a forward alone, 2.",
+            Edit("flops = 2 * ", "flops = 6 * "),
+            see="05-decode",
+        ),
+        Mistake(
+            "cache-in-values",
+            "`cache` is in bytes already; you multiplied it by the bytes of a value.",
+            Edit("batch * cache", "batch * cache * bytes_per_value"),
+            see="05-ex10-prompt",
+        ),
+        Mistake(
+            "shorter-of-both",
+            "You took the shorter of the two times; both have to pass, so the longer one is the bound.",
+            Edit("max(", "min("),
+            see="05-bound",
+        ),
+        Mistake(
+            "seconds-for-a-token",
+            "That is the time of a token; tokens a second are its inverse.",
+            Edit(
+                "batch / max(flops / peak, traffic / bandwidth)",
+                "max(flops / peak, traffic / bandwidth) / batch",
+            ),
+            see="05-decode",
         ),
     ],
     hints=[
@@ -845,13 +997,17 @@ def weight_traffic(M, d_in, d_out, m, n, bytes_per_value):
 def draw_tiles(rng):
     m, n = rng.sample((32, 48, 64, 96, 128, 160), 2)
     return {
-        "M": rng.randint(200, 9000),
+        "M": rng.choice((rng.randint(200, 9000), m * rng.randint(3, 60))),
         "d_in": rng.randint(200, 9000),
         "d_out": rng.randint(200, 9000),
         "m": m,
         "n": n,
         "bytes_per_value": rng.choice((1, 2, 4)),
     }
+
+
+def input_traffic(M, d_in, d_out, m, n, bytes_per_value):
+    return bytes_per_value * M * d_in * -(-d_out // n)
 
 
 TILE_ROW = Exercise(
@@ -909,6 +1065,27 @@ TILE_ROW = Exercise(
             Edit("bytes_per_value * ", ""),
             see="05-tiles",
         ),
+        Mistake(
+            "unrounded",
+            "You took {M}/{m} rows of tiles; a part of a tile reads W as well, so the number is whole: round it up.",
+            Edit("-(-M // m)", "M / m"),
+            see="05-tiles",
+        ),
+        Mistake(
+            "columns-for-rows",
+            "You cut the rows of Y by n; a tile has m = {m} rows and n = {n} columns.",
+            Edit("-(-M // m)", "-(-M // n)"),
+            see="05-ex12-prompt",
+        ),
+        Mistake(
+            "a-row-of-tiles-too-many",
+            "Where m divides M there is no part of a tile left: you counted one row of tiles too many.",
+            Edit("-(-M // m)", "M // m + 1"),
+            see="05-tiles",
+        ),
+        Mistake(
+            "the-row-above", "That is the row above, what is read of X.", input_traffic, see="05-ex12-prompt"
+        ),
     ],
     hints=[
         "How many rows of tiles cover M rows of Y?",
@@ -935,6 +1112,13 @@ def draw_chip(rng):
         "on_chip": 1000 * rng.randint(3, 240),
         "bytes_per_value": rng.choice((1, 2, 4)),
     }
+
+
+def three_tiles(M, d_in, d_out, on_chip, bytes_per_value):
+    n = 1
+    while 3 * bytes_per_value * (n + 1) ** 2 <= on_chip:
+        n += 1
+    return bytes_per_value * (M * d_in * -(-d_out // n) + d_in * d_out * -(-M // n) + M * d_out)
 
 
 TILED = Exercise(
@@ -996,6 +1180,45 @@ TILED = Exercise(
             "You left Y out: its M × d_out values are written once.",
             Edit(" + M * d_out", ""),
             see="05-tiles",
+        ),
+        Mistake(
+            "output-in-fp32",
+            "You wrote Y in FP32. Only the sums on chip are; Y has {bytes_per_value} bytes a value, as X and W.",
+            Edit(
+                "bytes_per_value * (x_reads + w_reads + M * d_out)",
+                "(bytes_per_value * (x_reads + w_reads) + 4 * M * d_out)",
+            ),
+            see="05-ex13-prompt",
+        ),
+        Mistake(
+            "one-of-the-two",
+            "You kept room for a column of X or a row of W; both have to be on chip.",
+            Edit("2 * bytes_per_value * (n + 1)", "bytes_per_value * (n + 1)"),
+            see="05-ex13-prompt",
+        ),
+        Mistake(
+            "unrounded",
+            "You took a fraction of a tile; a part of one reads its row and column as well, so round the numbers of tiles up.",
+            [Edit("-(-d_out // n)", "(d_out / n)"), Edit("-(-M // n)", "(M / n)")],
+            see="05-tiles",
+        ),
+        Mistake(
+            "operands-alone",
+            "Your tile leaves no room for its n² sums, four bytes each.",
+            Edit("4 * (n + 1) ** 2 + ", ""),
+            see="05-ex13-prompt",
+        ),
+        Mistake(
+            "tile-too-small",
+            "Your tile could be one larger: n is the largest whole number that fits.",
+            Edit("    x_reads", "    n = max(1, n - 1)\n    x_reads"),
+            see="05-ex13-prompt",
+        ),
+        Mistake(
+            "three-whole-tiles",
+            "You kept three n × n tiles on chip. Of X and W it holds one column and one row at a time, and n² sums in FP32.",
+            three_tiles,
+            see="05-ex13-prompt",
         ),
     ],
     equivalent=[
@@ -1077,11 +1300,16 @@ def all_inputs(n, inputs, bytes_per_value):
     return bytes_per_value * n * (sum(inputs) + 1)
 
 
-def writes_stay(n, inputs, bytes_per_value):
-    reads = inputs[0]
-    for count in inputs[1:]:
-        reads += count - 1
-    return bytes_per_value * n * (reads + len(inputs))
+def one_in_one_out(n, inputs, bytes_per_value):
+    return bytes_per_value * n * 2
+
+
+def largest_alone(n, inputs, bytes_per_value):
+    return bytes_per_value * n * (max(inputs) + 1)
+
+
+def one_for_each(n, inputs, bytes_per_value):
+    return bytes_per_value * n * (len(inputs) + 1)
 
 
 def draw_chain(rng):
@@ -1107,6 +1335,7 @@ FUSED = Exercise(
         {"n": 1_000_000, "inputs": [2, 1, 2], "bytes_per_value": 2},
         {"n": 4096, "inputs": [1, 1, 1, 1], "bytes_per_value": 4},
         {"n": 777, "inputs": [3, 2, 3, 1], "bytes_per_value": 1},
+        {"n": 1003, "inputs": [1, 3, 2], "bytes_per_value": 2},
     ],
     draw=draw_chain,
     case_text="n={n}, inputs={inputs}, {bytes_per_value} B a value",
@@ -1125,22 +1354,41 @@ FUSED = Exercise(
             see="05-ex15-prompt",
         ),
         Mistake(
-            "intermediates-read",
-            "You still read what the operator before has just made; in one kernel it never left the chip.",
+            "intermediates-moved",
+            "You still read, or write, what goes from one operator to the next; in one kernel it never leaves the "
+            "chip.",
             all_inputs,
             see="05-fusion",
         ),
         Mistake(
-            "intermediates-written",
-            "You still write every operator's output; in one kernel only the last one is written.",
-            writes_stay,
+            "output-left-out",
+            "That is one tensor too few: the result is written once, and every input that no operator made is read.",
+            Edit("(reads + 1)", "reads"),
             see="05-fusion",
         ),
         Mistake(
-            "output-left-out",
-            "You left the result out: it is written once.",
-            Edit("(reads + 1)", "reads"),
-            see="05-fusion",
+            "one-in-one-out",
+            "You read one tensor and write one. Each input that no operator of the chain made has to be read.",
+            one_in_one_out,
+            see="05-ex15-prompt",
+        ),
+        Mistake(
+            "largest-alone",
+            "You took the operator with the most inputs for the whole chain; the others read tensors of their own too.",
+            largest_alone,
+            see="05-ex15-prompt",
+        ),
+        Mistake(
+            "one-for-each",
+            "You counted one tensor for each operator; `inputs` says how many each one reads, and one of these is the output before.",
+            one_for_each,
+            see="05-ex15-prompt",
+        ),
+        Mistake(
+            "elements",
+            "That is the number of values; each has {bytes_per_value} bytes.",
+            Edit("bytes_per_value * n", "n"),
+            see="05-ex15-prompt",
         ),
     ],
     hints=[
