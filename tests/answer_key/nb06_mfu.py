@@ -32,6 +32,7 @@ RUN_FLOPS = Exercise(
             "That is P·T: each meeting of a parameter and a token takes six FLOPs.",
             "1e20 FLOP",
         ),
+        Mistake("backward-only", "That is 4·P·T, the backward; the forward is 2·P·T more.", "4e20 FLOP"),
     ],
     hints=[
         "Three products with two FLOPs for each parameter and token.",
@@ -57,9 +58,26 @@ SUM_INTENSITY = Exercise(
             "You counted two of the three vectors: x and y are read, z is written.",
             "0.125 FLOP/B",
         ),
-        Mistake("two-bytes", "You gave each value two bytes; FP32 has four.", "0.1666666667 FLOP/B"),
+        Mistake(
+            "two-bytes",
+            "That is one FLOP for 6 bytes, or two for 12: FP32 has four bytes a value, and a sum is one FLOP.",
+            "0.1666666667 FLOP/B",
+        ),
         Mistake(
             "bytes-over-flops", "That is bytes for each FLOP; intensity is FLOPs for each byte.", "12 FLOP/B"
+        ),
+        Mistake(
+            "one-of-three",
+            "That is one FLOP for 4 bytes: three FP32 values move for each sum, 12 bytes.",
+            "0.25 FLOP/B",
+        ),
+        Mistake(
+            "values-for-bytes",
+            "That is one FLOP for three values; each has four bytes.",
+            "0.3333333333 FLOP/B",
+        ),
+        Mistake(
+            "bits-for-bytes", "That is one FLOP for 96 bits; the answer is per byte.", "0.01041666667 FLOP/B"
         ),
     ],
     hints=[
@@ -152,7 +170,8 @@ AT_PEAK = Exercise(
         ),
         Mistake(
             "fma-as-one",
-            "That is 3·P·T: you counted a multiply and its add as one. They are two, in the peak as well.",
+            "That is 3·P·T over the peak, or 6·P·T over twice the peak: a multiply and its add are two FLOPs on both "
+            "sides, and `peak` is dense as given.",
             Edit("6 *", "3 *"),
             see="06-mfu",
         ),
@@ -173,6 +192,24 @@ AT_PEAK = Exercise(
             "That is the rate over the work, which is 1/s. Seconds are FLOP over FLOP/s.",
             Edit("work / (devices * peak)", "devices * peak / work"),
             see="06-mfu",
+        ),
+        Mistake(
+            "backward-only",
+            "That is 4·P·T, the backward alone; the forward is 2·P·T more.",
+            Edit("6 *", "4 *"),
+            see="06-mfu",
+        ),
+        Mistake(
+            "parameters-times-tokens",
+            "That is P·T: each meeting of a parameter and a token takes six FLOPs.",
+            Edit("6 * ", ""),
+            see="06-mfu",
+        ),
+        Mistake(
+            "tera-again",
+            "`peak` is in FLOP/s already; you multiplied it by 10^12.",
+            Edit("devices * peak", "devices * peak * 10**12"),
+            see="06-ex4-prompt",
         ),
     ],
     hints=[
@@ -220,7 +257,7 @@ RIGHT_PEAK = Exercise(
     cases=[
         {"reported": 0.23, "used": 1979 * TERA, "dtype": "bf16", "dense": rates("H100")},  # sparse
         {"reported": 0.31, "used": 65 * TERA, "dtype": "fp16", "dense": rates("T4")},  # right: no sparsity
-        {"reported": 0.17, "used": 312 * TERA, "dtype": "tf32", "dense": rates("A100")},  # of BF16
+        {"reported": 0.1737, "used": 312 * TERA, "dtype": "tf32", "dense": rates("A100")},  # of BF16
         {
             "reported": 0.62,
             "used": 156 * TERA,
@@ -261,6 +298,24 @@ RIGHT_PEAK = Exercise(
             "You divided by twice the dense peak: that is the sparse one, which no dense product reaches.",
             Edit("/ dense[dtype]", "/ (2 * dense[dtype])"),
             see="06-peak",
+        ),
+        Mistake(
+            "always-halved",
+            "You halved every figure; how far one is off depends on the peak it was taken against, {used} FLOP/s.",
+            Edit("reported * used / dense[dtype]", "reported / 2"),
+            see="06-peak",
+        ),
+        Mistake(
+            "first-format",
+            "You took the first peak of the table; the products ran in {dtype}, which has its own.",
+            Edit("dense[dtype]", "next(iter(dense.values()))"),
+            see="06-ex5-prompt",
+        ),
+        Mistake(
+            "rate",
+            "That is the rate that each device reached, in FLOP/s; an MFU is that over the right peak.",
+            Edit(" / dense[dtype]", ""),
+            see="06-ex5-prompt",
         ),
     ],
     hints=[
@@ -366,6 +421,30 @@ MFU_FAULTS = Exercise(
             Edit("6 *", "8 *"),
             see="06-hfu",
         ),
+        Mistake(
+            "halved-the-wrong-one",
+            "You halved the dense figures and left the sparse ones whole; it is the other way round.",
+            Edit("headline / 2 if sparse else headline", "headline if sparse else headline / 2"),
+            see="06-peak",
+        ),
+        Mistake(
+            "doubled",
+            "You doubled the sparse figures; a dense product reaches half of one.",
+            Edit("headline / 2 if sparse else headline", "headline * 2 if sparse else headline"),
+            see="06-peak",
+        ),
+        Mistake(
+            "quartered",
+            "You took a quarter of the sparse figures; a dense product reaches half of one.",
+            Edit("headline / 2 if sparse else headline", "headline / 4 if sparse else headline"),
+            see="06-peak",
+        ),
+        Mistake(
+            "fma-as-one",
+            "With 3 for each parameter and token a multiply and its add are one FLOP; in the peak they are two.",
+            Edit("6 *", "3 *"),
+            see="06-mfu-agree",
+        ),
     ],
     hints=[
         "Which arguments of the function are never used?",
@@ -435,6 +514,36 @@ RECOMPUTED = Exercise(
             "nothing-again",
             "That is the MFU itself; what is recomputed counts in HFU.",
             Edit("mfu * (1 + share / 3)", "mfu"),
+            see="06-hfu",
+        ),
+        Mistake(
+            "backward-again",
+            "You counted the repetition as 4·P·T; that is the backward, and the forward is 2·P·T.",
+            Edit("share / 3", "2 * share / 3"),
+            see="06-hfu",
+        ),
+        Mistake(
+            "half-a-forward",
+            "You counted the repetition as P·T; a forward is 2·P·T.",
+            Edit("share / 3", "share / 6"),
+            see="06-hfu",
+        ),
+        Mistake(
+            "the-other-share",
+            "You took `share` for what is kept; it is what runs again.",
+            Edit("share / 3", "(1 - share) / 3"),
+            see="06-ex7-prompt",
+        ),
+        Mistake(
+            "added",
+            "You added to the MFU; HFU is a multiple of it, so the third is a third of the MFU.",
+            Edit("mfu * (1 + share / 3)", "mfu + share / 3"),
+            see="06-hfu",
+        ),
+        Mistake(
+            "share-of-four-thirds",
+            "You multiplied 4/3 by the share; where nothing runs again, HFU and MFU are equal.",
+            Edit("(1 + share / 3)", "share * 4 / 3"),
             see="06-hfu",
         ),
     ],
@@ -520,6 +629,35 @@ def draw_log(rng):
     }
 
 
+def middle_of_the_log(log, warmup, parameters, devices, peak):
+    seconds = [record["seconds"] for record in log[warmup:]]
+    return 6 * parameters * log[0]["tokens"] / (seconds[len(seconds) // 2] * devices * peak)
+
+
+def upper_middle(log, warmup, parameters, devices, peak):
+    seconds = sorted(record["seconds"] for record in log[warmup:])
+    return 6 * parameters * log[0]["tokens"] / (seconds[len(seconds) // 2] * devices * peak)
+
+
+def lower_middle(log, warmup, parameters, devices, peak):
+    seconds = sorted(record["seconds"] for record in log[warmup:])
+    return 6 * parameters * log[0]["tokens"] / (seconds[(len(seconds) - 1) // 2] * devices * peak)
+
+
+def median_of_shares(log, warmup, parameters, devices, peak):
+    import statistics
+
+    work = 6 * parameters * log[0]["tokens"] / (devices * peak)
+    return statistics.median(work / record["seconds"] for record in log[warmup:])
+
+
+def mean_of_shares(log, warmup, parameters, devices, peak):
+    import statistics
+
+    work = 6 * parameters * log[0]["tokens"] / (devices * peak)
+    return statistics.mean(work / record["seconds"] for record in log[warmup:])
+
+
 LOG = Exercise(
     id="6.9",
     title="MFU from a log",
@@ -594,7 +732,8 @@ LOG = Exercise(
         ),
         Mistake(
             "fma-as-one",
-            "That is 3·P·T: a multiply and its add are two FLOPs, in the peak as well.",
+            "That is 3·P·T over the peak, or 6·P·T over twice the peak: a multiply and its add are two FLOPs on both "
+            "sides, and `peak` is dense as given.",
             Edit("6 *", "3 *"),
             see="06-mfu",
         ),
@@ -609,6 +748,66 @@ LOG = Exercise(
             "You divided by the peak of one device; the tokens are of all {devices}.",
             Edit("seconds * devices * peak", "seconds * peak"),
             see="06-mfu",
+        ),
+        Mistake(
+            "middle-of-the-log",
+            "You took the time in the middle of the log; a median is the middle of the sorted times.",
+            middle_of_the_log,
+            see="06-warmup",
+        ),
+        Mistake(
+            "upper-middle",
+            "Of an even number of times you took the upper middle one; the median is the mean of the two.",
+            upper_middle,
+            see="06-warmup",
+        ),
+        Mistake(
+            "lower-middle",
+            "Of an even number of times you took the lower middle one; the median is the mean of the two.",
+            lower_middle,
+            see="06-warmup",
+        ),
+        Mistake(
+            "median-of-shares",
+            "You took the median of the steps' MFUs; of an even number that is another mean than the MFU at the median time.",
+            median_of_shares,
+            see="06-ex9-prompt",
+        ),
+        Mistake(
+            "mean-of-shares",
+            "You took the mean of the steps' MFUs; asked is the MFU at the median time.",
+            mean_of_shares,
+            see="06-ex9-prompt",
+        ),
+        Mistake(
+            "last-step",
+            "You took the last step's time; the median of all that count stands for the run.",
+            Edit('statistics.median(record["seconds"] for record in log[warmup:])', 'log[-1]["seconds"]'),
+            see="06-warmup",
+        ),
+        Mistake(
+            "slowest",
+            "You took the slowest step: an interruption, not the run.",
+            Edit("statistics.median(", "max("),
+            see="06-warmup",
+        ),
+        Mistake(
+            "tokens-of-all-steps",
+            "You put the tokens of all steps over the time of one.",
+            Edit('log[0]["tokens"]', 'sum(record["tokens"] for record in log[warmup:])'),
+            see="06-mfu",
+        ),
+        Mistake(
+            "warm-up-alone",
+            "Your median is of the first {warmup} alone, which are the ones to leave out.",
+            Edit("log[warmup:]", "log[:warmup]"),
+            see="06-warmup",
+        ),
+        Mistake(
+            "mean-with-the-warm-up",
+            "You took the mean, and of all records: leave out the first {warmup}, and take the median.",
+            [Edit("statistics.median(", "statistics.mean("), Edit("log[warmup:]", "log")],
+            see="06-warmup",
         ),
     ],
     equivalent=[
@@ -634,19 +833,6 @@ def median_time(work, device, warmup, repeats):
         start = device.now()
         work()
         device.synchronize()
-        times.append(device.now() - start)
-    return statistics.median(times)
-
-
-def without_any_synchronization(work, device, warmup, repeats):
-    import statistics
-
-    for _ in range(warmup):
-        work()
-    times = []
-    for _ in range(repeats):
-        start = device.now()
-        work()
         times.append(device.now() - start)
     return statistics.median(times)
 
@@ -718,12 +904,6 @@ TIMER = Exercise(
     case_text="launch {launch} µs, {pending} µs queued before, kernels of {durations} µs",
     mistakes=[
         Mistake(
-            "never-waited",
-            "You timed the launches, {launch} µs each: `work()` returns before the device has begun.",
-            without_any_synchronization,
-            see="06-clock",
-        ),
-        Mistake(
             "not-waited-before",
             "Your first reading starts while the device still works on what was queued before, and counts that too.",
             Edit("        device.synchronize()\n        start", "        start"),
@@ -731,7 +911,7 @@ TIMER = Exercise(
         ),
         Mistake(
             "not-waited-after",
-            "You waited before the start and not before the stop: each reading is the launch, {launch} µs.",
+            "Each reading is the launch, {launch} µs: `work()` returns before the device has begun, and your clock stops without a wait.",
             Edit("work()\n        device.synchronize()\n        times", "work()\n        times"),
             see="06-clock",
         ),
@@ -764,6 +944,42 @@ TIMER = Exercise(
             "One clock around all repeats gives their mean, and hides each launch behind the kernel before it.",
             one_clock_around_all,
             see="06-clock",
+        ),
+        Mistake(
+            "slowest",
+            "You took the slowest reading; the median was asked for.",
+            Edit("statistics.median(times)", "max(times)"),
+            see="06-warmup",
+        ),
+        Mistake(
+            "upper-middle",
+            "Of an even number of readings you took the upper middle one; the median is the mean of the two.",
+            Edit("statistics.median(times)", "sorted(times)[len(times) // 2]"),
+            see="06-ex10-prompt",
+        ),
+        Mistake(
+            "clock-before-the-wait",
+            "Your clock starts before the wait, so the first reading has in it what was queued before.",
+            Edit(
+                "        device.synchronize()\n        start = device.now()\n",
+                "        start = device.now()\n        device.synchronize()\n",
+            ),
+            see="06-clock-wrong-ask",
+        ),
+        Mistake(
+            "warm-up-timed",
+            "You timed the warm-up too: {warmup} calls come first, without a reading.",
+            [Edit("range(warmup)", "range(0)"), Edit("range(repeats)", "range(warmup + repeats)")],
+            see="06-ex10-prompt",
+        ),
+        Mistake(
+            "mean-without-the-first-wait",
+            "You took the mean, and your first reading counts what was queued before.",
+            [
+                Edit("statistics.median(", "statistics.mean("),
+                Edit("        device.synchronize()\n        start", "        start"),
+            ],
+            see="06-clock-wrong-ask",
         ),
     ],
     hints=[
@@ -845,6 +1061,26 @@ def draw_parts(rng):
         "factor": rng.choice((1.5, 2, 2.5, 3, 4)),
         "peak": peak,
     }
+
+
+def flops_divided_too(parts, faster, factor, peak):
+    speed = {name: factor if name == faster else 1 for name in parts}
+    flops = sum(part["flops"] / speed[name] for name, part in parts.items())
+    return flops / (sum(part["seconds"] / speed[name] for name, part in parts.items()) * peak)
+
+
+def flops_multiplied(parts, faster, factor, peak):
+    flops = sum(part["flops"] * (factor if name == faster else 1) for name, part in parts.items())
+    return flops / (sum(part["seconds"] for part in parts.values()) * peak)
+
+
+def rest_for_gain(parts, faster, factor, peak):
+    seconds = sum(part["seconds"] for part in parts.values()) - parts[faster]["seconds"] / factor
+    return sum(part["flops"] for part in parts.values()) / (seconds * peak)
+
+
+def sum_of_shares(parts, faster, factor, peak):
+    return len(parts) * mean_of_parts(parts, faster, factor, peak)
 
 
 FASTER_PART = Exercise(
@@ -931,6 +1167,45 @@ FASTER_PART = Exercise(
             Edit('sum(part["flops"] for part in parts.values())', 'parts[faster]["flops"]'),
             see="06-step-parts",
         ),
+        Mistake(
+            "part-removed",
+            "You took {faster} out altogether; it still takes its seconds divided by {factor}.",
+            Edit(
+                'part["seconds"] / (factor if name == faster else 1)',
+                '(0 if name == faster else part["seconds"])',
+            ),
+            see="06-step-parts",
+        ),
+        Mistake(
+            "flops-divided-too",
+            "You divided the FLOPs of {faster} as well; it does the same work, sooner.",
+            flops_divided_too,
+            see="06-step-parts",
+        ),
+        Mistake(
+            "flops-multiplied",
+            "You multiplied the FLOPs of {faster}; the work stays, and the time falls.",
+            flops_multiplied,
+            see="06-step-parts",
+        ),
+        Mistake(
+            "rest-for-gain",
+            "You took off what {faster} still takes, s / {factor}; saved is the rest, s − s / {factor}.",
+            rest_for_gain,
+            see="06-step-parts",
+        ),
+        Mistake(
+            "sum-of-shares",
+            "You added up the parts' own shares of the peak; each is of another time.",
+            sum_of_shares,
+            see="06-step-parts",
+        ),
+        Mistake(
+            "seconds",
+            "That is the step's time after the change, in seconds; the MFU is FLOPs over that time and the peak.",
+            Edit("flops / (seconds * peak)", "seconds"),
+            see="06-ex12-prompt",
+        ),
     ],
     hints=[
         "What does the change do to F_model, and what to t?",
@@ -998,6 +1273,24 @@ FLOPS_TO_NS = Exercise(
             Edit(" * 10**9", ""),
             see="06-ex13-prompt",
         ),
+        Mistake(
+            "share-left-out",
+            "You took the whole peak; the product sustains {share} of it.",
+            Edit("share * peak", "peak"),
+            see="06-ex13-prompt",
+        ),
+        Mistake(
+            "doubled",
+            "You doubled the work. `flops` counts a multiply-add as two already: leave it as it is.",
+            Edit("return flops", "return 2 * flops"),
+            see="06-mfu-agree",
+        ),
+        Mistake(
+            "tera-as-giga",
+            "That is a thousand times the time: a tera is 10^12, not 10^9. (Or it is in picoseconds.)",
+            Edit("10**12", "10**9"),
+            see="06-ex13-prompt",
+        ),
     ],
     hints=[
         "Write the unit behind each factor. Where do FLOPs meet something that is no FLOP/s?",
@@ -1026,6 +1319,10 @@ def draw_run(rng):
         "stops": rng.randint(3, 90),
         "hours_each": rng.choice((0.5, 1.5, 2, 2.5, 3, 5)),
     }
+
+
+def waiting_on_all(parameters, tokens, devices, peak, mfu, waiting, stops, hours_each):
+    return calendar_days(parameters, tokens, devices, peak, mfu, waiting, stops, hours_each) / (1 - waiting)
 
 
 CALENDAR = Exercise(
@@ -1122,6 +1419,42 @@ CALENDAR = Exercise(
             "You gave the run to one device; {devices} share it.",
             Edit("devices * peak", "peak"),
             see="06-days",
+        ),
+        Mistake(
+            "mfu-upside-down",
+            "You multiplied by the MFU: at {mfu} of the peak a run takes longer, not shorter.",
+            Edit("(devices * peak * mfu)", "(devices * peak) * mfu"),
+            see="06-days",
+        ),
+        Mistake(
+            "waiting-taken-off",
+            "You took the waiting off. It is time that passes, and is in the MFU of {mfu} already.",
+            Edit("seconds / 86_400", "seconds * (1 - waiting) / 86_400"),
+            see="06-days-twice",
+        ),
+        Mistake(
+            "recompute-counted",
+            "That is 8·P·T; an MFU has 6·P·T in it, whatever is recomputed.",
+            Edit("6 *", "8 *"),
+            see="06-hfu",
+        ),
+        Mistake(
+            "fma-as-one",
+            "That is 3·P·T over the peak, or 6·P·T over twice the peak: a multiply and its add are two FLOPs on both sides.",
+            Edit("6 *", "3 *"),
+            see="06-mfu-agree",
+        ),
+        Mistake(
+            "waiting-on-all",
+            "You charged the waiting again, and on the stops too. It is in the MFU of {mfu} already.",
+            waiting_on_all,
+            see="06-days-twice",
+        ),
+        Mistake(
+            "stops-for-each-device",
+            "You divided the stops among the devices; a stop stops all of them.",
+            Edit("hours_each / 24", "hours_each / 24 / devices"),
+            see="06-days-apart",
         ),
     ],
     hints=[
