@@ -134,8 +134,8 @@ OPTIMIZER_ROW = Exercise(
     answer=optimizer_bytes,
     cases=[
         {"optimizer": "adagrad", "P": 1_000, "element_bytes": 4},
-        {"optimizer": "adamw", "P": 37, "element_bytes": 2},
-        {"optimizer": "sgd", "P": 5_000, "element_bytes": 8},
+        {"optimizer": "adamw", "P": 37, "element_bytes": 1},
+        {"optimizer": "sgd", "P": 5_000, "element_bytes": 2},
         {"optimizer": "adam", "P": 11, "element_bytes": 4},
     ],
     draw=draw_optimizer,
@@ -176,6 +176,57 @@ OPTIMIZER_ROW = Exercise(
             "That is the number of values kept; each takes {element_bytes} B.",
             Edit(" * element_bytes", ""),
             see="07-arrays-measure",
+        ),
+        Mistake(
+            "always-two",
+            "You gave each of the four two arrays; SGD keeps none and AdaGrad one.",
+            Edit('"sgd": 0, "adagrad": 1', '"sgd": 2, "adagrad": 2'),
+            see="07-updates",
+        ),
+        Mistake(
+            "always-one",
+            "You gave each of the four one array; SGD keeps none, Adam and AdamW two.",
+            Edit(
+                '"sgd": 0, "adagrad": 1, "adam": 2, "adamw": 2',
+                '"sgd": 1, "adagrad": 1, "adam": 1, "adamw": 1',
+            ),
+            see="07-updates",
+        ),
+        Mistake(
+            "adam-one",
+            "You gave Adam one array; it keeps two, as AdamW does: a mean of the gradient and one of its square.",
+            Edit('"adam": 2,', '"adam": 1,'),
+            see="07-adam",
+        ),
+        Mistake(
+            "adamw-one",
+            "You gave AdamW one array; it keeps two, as Adam does: a mean of the gradient and one of its square.",
+            Edit('"adamw": 2', '"adamw": 1'),
+            see="07-adam",
+        ),
+        Mistake(
+            "gradient-counted",
+            "You counted the gradient with what the optimizer keeps; it has a row of its own.",
+            Edit("return arrays[optimizer]", "return (1 + arrays[optimizer])"),
+            see="07-ex4-prompt",
+        ),
+        Mistake(
+            "whole-ledger",
+            "That is the total; the row is what the optimizer keeps, without parameters and gradients.",
+            Edit("return arrays[optimizer]", "return (2 + arrays[optimizer])"),
+            see="07-ex4-prompt",
+        ),
+        Mistake(
+            "counters-counted",
+            "You counted a step counter too; the row leaves these out.",
+            Edit("* P * element_bytes", "* P * element_bytes + 4 * (arrays[optimizer] > 0)"),
+            see="07-ex4-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "That is in bits; element_bytes is in bytes already.",
+            Edit("* P *", "* 8 * P *"),
+            see="07-ex4-prompt",
         ),
     ],
     hints=[
@@ -276,6 +327,66 @@ ADAGRAD = Exercise(
             Edit("return w, s", "return s, w"),
             see="07-ex5-prompt",
         ),
+        Mistake(
+            "old-sum-returned",
+            "Your weights are right at the first step, but you returned the sum as it came in; return the new one.",
+            Edit("return w, s", "return w, s - g**2"),
+            see="07-ex5-prompt",
+        ),
+        Mistake(
+            "eps-squared",
+            "You squared ε; under the root it stands as it is, √(s + ε).",
+            Edit("(s + eps)", "(s + eps**2)"),
+            see="07-updates",
+        ),
+        Mistake(
+            "no-eps",
+            "Your ε is missing: the rule divides by √(s + ε).",
+            Edit("(s + eps)", "s"),
+            see="07-updates",
+        ),
+        Mistake(
+            "eps-in-the-sum",
+            "You added ε to the sum that is kept, so it is added anew at each step; add it under the root only.",
+            [Edit("s = s + g**2", "s = s + g**2 + eps"), Edit("(s + eps)", "s")],
+            see="07-updates",
+        ),
+        Mistake(
+            "running-mean",
+            "You kept a running mean of the squares, as Adam does; AdaGrad's s is their plain sum.",
+            Edit("s = s + g**2", "s = 0.9 * s + 0.1 * g**2"),
+            see="07-updates",
+        ),
+        Mistake(
+            "no-eta",
+            "Your step has no learning rate: it is eta · g over the root.",
+            Edit("eta * g /", "g /"),
+            see="07-updates",
+        ),
+        Mistake(
+            "no-gradient",
+            "Your step has no gradient in it: eta · g over the root.",
+            Edit("eta * g /", "eta /"),
+            see="07-updates",
+        ),
+        Mistake(
+            "one-sum-for-all",
+            "You added up the squares of all weights' gradients; each weight has a sum of its own.",
+            Edit("g**2", "(g**2).sum()"),
+            see="07-updates",
+        ),
+        Mistake(
+            "not-squared-eps-outside",
+            "Two slips: the sum adds gradients and should add their squares, and ε belongs inside the root.",
+            [Edit("g**2", "g"), Edit("(s + eps).sqrt()", "(s.sqrt() + eps)")],
+            see="07-epsilon",
+        ),
+        Mistake(
+            "sum-too-old-eps-outside",
+            "Two slips: you divided by the sum before this gradient was added, and ε belongs inside the root.",
+            Edit("(s + eps).sqrt()", "((s - g**2).sqrt() + eps)"),
+            see="07-epsilon",
+        ),
     ],
     hints=[
         "Two lines: first the sum, then the weights. Which of them uses the other?",
@@ -320,6 +431,12 @@ def adamw_case(rng, steps, n):
 
 def draw_adamw(rng):
     return adamw_case(rng, rng.randint(2, 4), rng.randint(2, 5))
+
+
+def means_too_old(w, g, m, v, t, eta, beta1, beta2, eps, weight_decay):
+    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+    w = w - eta * weight_decay * w - eta * m_hat / (v_hat.sqrt() + eps)
+    return w, beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
 
 
 _DECAY = "    w = w - eta * weight_decay * w\n"
@@ -429,6 +546,77 @@ ADAMW = Exercise(
             Edit("* g**2", "* g.abs()"),
             see="07-adam",
         ),
+        Mistake(
+            "counted-from-zero",
+            "Your corrections use t + 1; t counts from 1 already.",
+            [Edit("1 - beta1**t", "1 - beta1 ** (t + 1)"), Edit("1 - beta2**t", "1 - beta2 ** (t + 1)")],
+            see="07-ex6-prompt",
+        ),
+        Mistake(
+            "moments-exchanged",
+            "You returned v before m; the order is w, m, v.",
+            Edit("return w, m, v", "return w, v, m"),
+            see="07-ex6-prompt",
+        ),
+        Mistake(
+            "sums-for-means",
+            "Your m and v add up without the factors 1 − β: a running mean weighs the new value by 1 − β.",
+            [Edit("+ (1 - beta1) * g\n", "+ g\n"), Edit("(1 - beta2) * g**2", "g**2")],
+            see="07-adam",
+        ),
+        Mistake(
+            "grows",
+            "Your weights grow by eta · weight_decay · w; a decay takes it off.",
+            Edit("w - eta * weight_decay", "w + eta * weight_decay"),
+            see="07-decay",
+        ),
+        Mistake(
+            "uphill",
+            "Your step goes up the gradient: the sign should be minus.",
+            Edit("w - eta * m_hat", "w + eta * m_hat"),
+            see="07-adam",
+        ),
+        Mistake(
+            "old-and-new-exchanged",
+            "You gave the old mean the factor 1 − β and the new value β; it is the other way round.",
+            [
+                Edit("beta1 * m + (1 - beta1) * g", "(1 - beta1) * m + beta1 * g"),
+                Edit("beta2 * v + (1 - beta2) * g**2", "(1 - beta2) * v + beta2 * g**2"),
+            ],
+            see="07-adam",
+        ),
+        Mistake(
+            "means-too-old",
+            "Your step uses m and v as they came in; update both first.",
+            means_too_old,
+            see="07-adam",
+        ),
+        Mistake(
+            "no-decay-eps-inside",
+            "Two slips: the weights do not decay, and ε stands inside the root where √v̂ + ε is asked for.",
+            [
+                Edit("    w = w - eta * weight_decay * w\n", ""),
+                Edit("(v_hat.sqrt() + eps)", "(v_hat + eps).sqrt()"),
+            ],
+            see="07-decay",
+        ),
+        Mistake(
+            "penalty-uncorrected",
+            "Two slips: the decay goes through the gradient, and the moments are used uncorrected.",
+            [
+                Edit("    m = beta1 * m", "    g = g + weight_decay * w\n    m = beta1 * m"),
+                Edit("    w = w - eta * weight_decay * w\n", ""),
+                Edit("m / (1 - beta1**t)", "m"),
+                Edit("v / (1 - beta2**t)", "v"),
+            ],
+            see="07-decay",
+        ),
+        Mistake(
+            "without-eta-uncorrected",
+            "Two slips: the decay lacks eta, and v is used uncorrected.",
+            [Edit("eta * weight_decay * w", "weight_decay * w"), Edit("v / (1 - beta2**t)", "v")],
+            see="07-decay",
+        ),
     ],
     hints=[
         "Adam's step is in the notebook. What does AdamW do to w before it, and to what does it not add anything?",
@@ -515,6 +703,42 @@ EIGHT_BIT = Exercise(
             "That is both moments together; the row asks for one.",
             Edit("P + blocks * scale_bytes", "2 * (P + blocks * scale_bytes)"),
             see="07-ex7-prompt",
+        ),
+        Mistake(
+            "unrounded",
+            "You took a fraction of a block; the last one has a whole scale, so round the number up.",
+            Edit("(P + block - 1) // block", "P / block"),
+            see="07-ex7-prompt",
+        ),
+        Mistake(
+            "rounded-to-nearest",
+            "You rounded the number of blocks to the nearest; any part of a block has a scale, so round up.",
+            Edit("(P + block - 1) // block", "round(P / block)"),
+            see="07-ex7-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "You gave each value 8 bytes; an 8-bit value has one.",
+            Edit("return P +", "return 8 * P +"),
+            see="07-recipes",
+        ),
+        Mistake(
+            "eighth-of-a-byte",
+            "You divided the values by 8; an 8-bit value is one byte.",
+            Edit("return P +", "return P / 8 +"),
+            see="07-recipes",
+        ),
+        Mistake(
+            "padded",
+            "You filled the last block up; it has a scale, but only the values that are there take bytes.",
+            Edit("return P +", "return blocks * block +"),
+            see="07-ex7-prompt",
+        ),
+        Mistake(
+            "scales-alone",
+            "Those are the scales alone; each value takes a byte too.",
+            Edit("return P + ", "return "),
+            see="07-recipes",
         ),
     ],
     hints=[
@@ -633,6 +857,39 @@ RECIPE_ROWS = Exercise(
             Edit('"fp8": 1', '"fp8": 2'),
             see="07-recipes",
         ),
+        Mistake(
+            "master-always-fp32",
+            "You gave the master copy four bytes a value; here it is kept in {master}.",
+            Edit("size[master]", "4"),
+            see="07-ex8-prompt",
+        ),
+        Mistake(
+            "gradients-always-fp32",
+            "You gave the gradients four bytes a value; here they are kept in {gradients}.",
+            Edit("size[gradients]", "4"),
+            see="07-ex8-prompt",
+        ),
+        Mistake(
+            "moments-doubled",
+            "You counted both moments in each of the two rows; each row is one.",
+            [
+                Edit('"first moment": P *', '"first moment": 2 * P *'),
+                Edit('"second moment": P *', '"second moment": 2 * P *'),
+            ],
+            see="07-ex8-prompt",
+        ),
+        Mistake(
+            "one-parameter",
+            "Those are the bytes of one parameter; there are P = {P}.",
+            Edit("    size = {", "    P = 1\n    size = {"),
+            see="07-ex8-prompt",
+        ),
+        Mistake(
+            "in-gb",
+            "Your rows are in GB; the answer is in bytes.",
+            Edit("    size = {", "    P = P / 10**9\n    size = {"),
+            see="07-ex8-prompt",
+        ),
     ],
     hints=[
         "Write the rows as a dictionary: each is P times the bytes of its own format.",
@@ -746,6 +1003,49 @@ READ_DTYPES = Exercise(
             ],
             see="07-ex9-prompt",
         ),
+        Mistake(
+            "elements",
+            "Those are numbers of values; each tensor knows its bytes: `nbytes`.",
+            [
+                Edit("+= weight.nbytes", "+= weight.numel()"),
+                Edit("+= weight.grad.nbytes", "+= weight.grad.numel()"),
+                Edit("+= kept.nbytes", "+= kept.numel()"),
+            ],
+            see="07-ex9-prompt",
+        ),
+        Mistake(
+            "twice-the-weights",
+            "You took twice the weights for what the optimizer holds; only Adam's kind holds two arrays, of trained weights, and counters beside them.",
+            Edit("    return rows", '    rows["optimizer"] = 2 * rows["parameters"]\n    return rows'),
+            see="07-arrays-measure",
+        ),
+        Mistake(
+            "adam-alone",
+            "You looked for Adam's two moments alone; other optimizers name theirs otherwise, and `step` counts too. Go through all values.",
+            Edit(
+                "in state.values():",
+                'in [state[name] for name in ("exp_avg", "exp_avg_sq") if name in state]:',
+            ),
+            see="07-ex9-prompt",
+        ),
+        Mistake(
+            "first-state-alone",
+            "You counted what is kept for the first parameter alone; `optimizer.state` has an entry for each.",
+            Edit("in optimizer.state.values():", "in list(optimizer.state.values())[:1]:"),
+            see="07-ex9-prompt",
+        ),
+        Mistake(
+            "weights-with-the-state",
+            "You counted the weights again with what the optimizer holds; they have a row of their own.",
+            Edit("    return rows", '    rows["optimizer"] += rows["parameters"]\n    return rows'),
+            see="07-ex9-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "Your rows are in bits. Eight bits are a byte.",
+            Edit("    return rows", "    return {row: 8 * held for row, held in rows.items()}"),
+            see="07-ex9-prompt",
+        ),
     ],
     hints=[
         "Three loops: over parameters, over their gradients, over what the optimizer keeps for each.",
@@ -819,12 +1119,20 @@ def draw_ranks(rng):
     weight, gradient, moment = rng.sample((1, 2, 4, 8), 3)
     ranks = rng.choice((2, 3, 4, 7, 8))
     return {
-        "P": ranks * rng.randint(20, 10**6) + rng.randint(1, ranks - 1),
+        "P": ranks * rng.randint(20, 10**6) + rng.randint(0, ranks - 1),
         "ranks": ranks,
         "stage": rng.randint(0, 3),
         "weight_bytes": weight,
         "gradient_bytes": gradient,
         "moment_bytes": moment,
+    }
+
+
+def bytes_rounded(P, ranks, stage, weight_bytes, gradient_bytes, moment_bytes):
+    return {
+        "parameters": -(-P * weight_bytes // (ranks if stage >= 3 else 1)),
+        "gradients": -(-P * gradient_bytes // (ranks if stage >= 2 else 1)),
+        "moments": -(-2 * P * moment_bytes // (ranks if stage >= 1 else 1)),
     }
 
 
@@ -844,6 +1152,7 @@ RANK_ROWS = Exercise(
         {"P": 1_003, "ranks": 4, "stage": 2, "weight_bytes": 2, "gradient_bytes": 4, "moment_bytes": 8},
         {"P": 500, "ranks": 7, "stage": 3, "weight_bytes": 4, "gradient_bytes": 2, "moment_bytes": 1},
         {"P": 211, "ranks": 8, "stage": 0, "weight_bytes": 4, "gradient_bytes": 2, "moment_bytes": 1},
+        {"P": 96, "ranks": 3, "stage": 2, "weight_bytes": 1, "gradient_bytes": 8, "moment_bytes": 2},
     ],
     draw=draw_ranks,
     case_text=(
@@ -902,6 +1211,95 @@ RANK_ROWS = Exercise(
             "You counted one moment; AdamW keeps two.",
             Edit("2 * moments", "moments"),
             see="07-adam",
+        ),
+        Mistake(
+            "stages-too-early",
+            "Your stages begin one too early: stage 0 divides nothing, stage 1 the moments, stage 2 the gradients too, stage 3 the parameters too.",
+            [
+                Edit("stage >= 1", "stage >= 0"),
+                Edit("stage >= 2", "stage >= 1"),
+                Edit("stage >= 3", "stage >= 2"),
+            ],
+            see="07-devices",
+        ),
+        Mistake(
+            "stages-reversed",
+            "You divided the parameters from stage 1 and the moments from stage 3; it is the other way round: moments first, parameters last.",
+            [Edit("stage >= 3", "stage > 0"), Edit("stage >= 1", "stage >= 3")],
+            see="07-devices",
+        ),
+        Mistake(
+            "gradients-too-late",
+            "You divided the gradients from stage 3; stage 2 divides them.",
+            Edit("stage >= 2", "stage >= 3"),
+            see="07-devices",
+        ),
+        Mistake(
+            "moments-whole",
+            "From stage 1 on the moments are divided.",
+            Edit("share if stage >= 1 else P", "P"),
+            see="07-devices",
+        ),
+        Mistake(
+            "one-stage-each",
+            "You divided one row at each stage; a stage also divides what the stages before it do.",
+            [Edit("stage >= 2", "stage == 2"), Edit("stage >= 1", "stage == 1")],
+            see="07-devices",
+        ),
+        Mistake(
+            "unrounded",
+            "You took P / ranks as it is; a rank holds whole values, so round the share up.",
+            Edit("-(-P // ranks)", "P / ranks"),
+            see="07-ex11-prompt",
+        ),
+        Mistake(
+            "one-too-many",
+            "Where ranks divide P there is nothing over: you gave each one value too many.",
+            Edit("-(-P // ranks)", "P // ranks + 1"),
+            see="07-ex11-prompt",
+        ),
+        Mistake(
+            "bytes-rounded",
+            "You shared bytes and rounded these up; values are shared, ⌈P / ranks⌉ of them.",
+            bytes_rounded,
+            see="07-ex11-prompt",
+        ),
+        Mistake(
+            "all-ranks",
+            "That is what all ranks hold together; asked is each.",
+            [
+                Edit("weights * weight_bytes", "ranks * weights * weight_bytes"),
+                Edit("gradients * gradient_bytes", "ranks * gradients * gradient_bytes"),
+                Edit("2 * moments", "2 * ranks * moments"),
+            ],
+            see="07-ex11-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "Your rows are in bits. Eight bits are a byte.",
+            [
+                Edit("weights * weight_bytes", "8 * weights * weight_bytes"),
+                Edit("gradients * gradient_bytes", "8 * gradients * gradient_bytes"),
+                Edit("2 * moments", "16 * moments"),
+            ],
+            see="07-ex11-prompt",
+        ),
+        Mistake(
+            "one-moment-rounded-down",
+            "Two slips: AdamW keeps two moments, and the shares have to hold all {P} parameters, so round up.",
+            [Edit("2 * moments", "moments"), Edit("-(-P // ranks)", "P // ranks")],
+            see="07-ex11-prompt",
+        ),
+        Mistake(
+            "too-early-one-moment",
+            "Two slips: AdamW keeps two moments, and your stages begin one too early (stage 0 divides nothing).",
+            [
+                Edit("stage >= 1", "stage >= 0"),
+                Edit("stage >= 2", "stage >= 1"),
+                Edit("stage >= 3", "stage >= 2"),
+                Edit("2 * moments", "moments"),
+            ],
+            see="07-devices",
         ),
     ],
     hints=[
@@ -1026,6 +1424,49 @@ LARGEST = Exercise(
                 "-(-memory * ranks // (weights + gradients + moments))",
             ),
             see="07-devices-largest",
+        ),
+        Mistake(
+            "stages-too-early",
+            "Your stages begin one too early: stage 0 divides nothing, stage 1 the moments, stage 2 the gradients too, stage 3 the parameters too.",
+            [
+                Edit("stage >= 1", "stage >= 0"),
+                Edit("stage >= 2", "stage >= 1"),
+                Edit("stage >= 3", "stage >= 2"),
+            ],
+            see="07-devices",
+        ),
+        Mistake(
+            "stages-reversed",
+            "You divided the parameters from stage 1 and the moments from stage 3; it is the other way round: moments first, parameters last.",
+            [Edit("stage >= 3", "stage > 0"), Edit("stage >= 1", "stage >= 3")],
+            see="07-devices",
+        ),
+        Mistake(
+            "gradients-too-early",
+            "You divided the gradients from stage 1; that divides the moments alone.",
+            Edit("stage >= 2", "stage >= 1"),
+            see="07-devices",
+        ),
+        Mistake(
+            "gradients-whole",
+            "From stage 2 on the gradients are divided.",
+            Edit("gradient_bytes if stage >= 2 else gradient_bytes * ranks", "gradient_bytes * ranks"),
+            see="07-devices",
+        ),
+        Mistake(
+            "not-whole",
+            "A model has whole parameters: round down to the largest number that fits.",
+            Edit("memory * ranks //", "memory * ranks /"),
+            see="07-ex12-prompt",
+        ),
+        Mistake(
+            "rounded-to-nearest",
+            "You rounded to the nearest; with one parameter more than fits, it does not fit: round down.",
+            Edit(
+                "memory * ranks // (weights + gradients + moments)",
+                "round(memory * ranks / (weights + gradients + moments))",
+            ),
+            see="07-ex12-prompt",
         ),
     ],
     hints=[
@@ -1164,6 +1605,78 @@ CALCULATOR = Exercise(
             ],
             see="07-gib",
         ),
+        Mistake(
+            "gradients-too-late",
+            "You shared the gradients from stage 3; stage 2 shares them.",
+            Edit("stage >= 2", "stage >= 3"),
+            see="07-devices",
+        ),
+        Mistake(
+            "gradients-too-early",
+            "You shared the gradients from stage 1; that shares the optimizer's states alone.",
+            Edit("stage >= 2", "stage >= 1"),
+            see="07-devices",
+        ),
+        Mistake(
+            "weights-too-early",
+            "You shared the weights from stage 2; stage 3 shares them.",
+            Edit("stage >= 3", "stage >= 2"),
+            see="07-devices",
+        ),
+        Mistake(
+            "weights-whole",
+            "At stage 3 the weights are shared among the {data_parallel} replicas too.",
+            Edit("weights = weights / data_parallel", "weights = weights * 1"),
+            see="07-devices",
+        ),
+        Mistake(
+            "gradients-whole",
+            "From stage 2 on the gradients are shared among the {data_parallel} replicas.",
+            Edit("gradients = gradients / data_parallel", "gradients = gradients * 1"),
+            see="07-devices",
+        ),
+        Mistake(
+            "gradients-not-by-tensor",
+            "Your gradients are never divided by tensor_parallel = {tensor_parallel}; tensor parallelism splits every matrix, and its gradient.",
+            Edit(
+                "gradients = parameters * gradient_bytes / tensor_parallel",
+                "gradients = parameters * gradient_bytes",
+            ),
+            see="07-ex13-prompt",
+        ),
+        Mistake(
+            "by-tensor-again",
+            "At stage 3 you divided the weights by tensor_parallel again; ZeRO shares among the {data_parallel} replicas.",
+            Edit("weights = weights / data_parallel", "weights = weights / tensor_parallel"),
+            see="07-ex13-prompt",
+        ),
+        Mistake(
+            "both-split-twice",
+            "Both rows are divided by the tensor-parallel size twice: ZeRO shares what is left among the {data_parallel} replicas.",
+            [
+                Edit(
+                    "weights = weights / data_parallel",
+                    "weights = weights / (tensor_parallel * data_parallel)",
+                ),
+                Edit(
+                    "gradients = gradients / data_parallel",
+                    "gradients = gradients / (tensor_parallel * data_parallel)",
+                ),
+            ],
+            see="07-ex13-fault",
+        ),
+        Mistake(
+            "in-bytes",
+            "Your rows are in bytes; a GiB has 2^30.",
+            [Edit("weights / 2**30", "weights"), Edit("gradients / 2**30", "gradients")],
+            see="07-gib",
+        ),
+        Mistake(
+            "in-mib",
+            "Your rows are in MiB, 2^20 bytes; a GiB has 2^30.",
+            [Edit("weights / 2**30", "weights / 2**20"), Edit("gradients / 2**30", "gradients / 2**20")],
+            see="07-gib",
+        ),
     ],
     hints=[
         "On how many devices does each row lie, at stage 1 and at stage 3? Devices are tensor_parallel · data_parallel.",
@@ -1240,6 +1753,39 @@ ROOM_LEFT = Exercise(
             Edit(
                 "memory_gib - parameters * bytes_per_parameter / 2**30",
                 "parameters * bytes_per_parameter / 2**30 - memory_gib",
+            ),
+            see="07-ex14-prompt",
+        ),
+        Mistake(
+            "memory-as-gb",
+            "You took the memory for GB; it is given in GiB, as the answer is.",
+            Edit("memory_gib -", "memory_gib * 10**9 / 2**30 -"),
+            see="07-ex14-prompt",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "You divided by 8 too: bytes_per_parameter is in bytes already.",
+            Edit("2**30", "2**33"),
+            see="07-gib",
+        ),
+        Mistake(
+            "mib-from-gib",
+            "You took MiB off GiB: a GiB has 2^30 bytes, not 2^20.",
+            Edit("2**30", "2**20"),
+            see="07-gib",
+        ),
+        Mistake(
+            "one-byte-each",
+            "You gave each parameter one byte; it has {bytes_per_parameter}.",
+            Edit(" * bytes_per_parameter", ""),
+            see="07-ex14-prompt",
+        ),
+        Mistake(
+            "without-a-sign",
+            "Where the states do not fit, the result is negative; you left the sign out.",
+            Edit(
+                "memory_gib - parameters * bytes_per_parameter / 2**30",
+                "abs(memory_gib - parameters * bytes_per_parameter / 2**30)",
             ),
             see="07-ex14-prompt",
         ),
