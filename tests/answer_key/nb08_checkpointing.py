@@ -55,10 +55,23 @@ STATES = Exercise(
         Mistake(
             "no-moments", "AdamW keeps two moments of 4 bytes each beside weights and gradients.", "4 GB"
         ),
-        Mistake("one-moment", "AdamW keeps two moments, of the gradient and of its square.", "8 GB"),
         Mistake(
-            "master-copy", "That has an FP32 master copy of the weights, which this recipe does not.", "16 GB"
+            "one-moment",
+            "That is 8 bytes a parameter: weights and gradients take 2 each, the two moments 4 each.",
+            "8 GB",
         ),
+        Mistake(
+            "master-copy",
+            "That is 16 bytes a parameter, as with an FP32 master copy or all in FP32; this recipe has neither.",
+            "16 GB",
+        ),
+        Mistake("gradients-left-out", "That is without the gradients, 2 bytes a parameter.", "10 GB"),
+        Mistake(
+            "gradients-and-a-moment",
+            "That is weights and one moment; gradients and a second moment are held too.",
+            "6 GB",
+        ),
+        Mistake("bits-for-bytes", "That is in gigabits; a byte has eight bits.", "96 GB"),
     ],
     hints=[
         "Four arrays: weights, gradients, and two moments.",
@@ -157,6 +170,12 @@ HIDDEN = Exercise(
             Edit("M * f * element_bytes", "M * f"),
             see="08-activations",
         ),
+        Mistake(
+            "input-counted",
+            "You counted five tensors; the block's input has a row of its own, and is M × D.",
+            Edit("gate + activated + up + product", "gate + activated + up + product + product"),
+            see="08-ex4-prompt",
+        ),
     ],
     hints=[
         "Four results of shape M × f are made between the layers: gate, silu(gate), up and their product. Who "
@@ -192,14 +211,43 @@ def every_mention(operations, M, element_bytes):
 
 def draw_operations(rng):
     widths = rng.sample(SMALL, rng.randint(3, 5))
-    operations = []
+    operations = [f"relu {widths[0]}"] if rng.random() < 0.3 else []
     for d_in, d_out in zip(widths, widths[1:], strict=False):
         operations.append(f"linear {d_in} {d_out}")
-        chosen = rng.choice(("relu", "gelu", "scale gelu", "relu scale", "scale"))
+        chosen = rng.choice(("relu", "gelu", "scale gelu", "relu scale", "scale", "softmax"))
         operations += [f"{name} {d_out}" for name in chosen.split()]
     if rng.random() < 0.5:
         operations.append(f"softmax {widths[-1]}")
     return {"operations": operations, "M": rng.choice((3, 7, 9)), "element_bytes": rng.choice((2, 4, 8))}
+
+
+def weights_too(operations, M, element_bytes):
+    shapes = [operation.split()[1:] for operation in operations if operation.startswith("linear")]
+    return saved_bytes(operations, M, element_bytes) + element_bytes * sum(int(a) * int(b) for a, b in shapes)
+
+
+def every_input(operations, M, element_bytes):
+    return element_bytes * M * sum(int(operation.split()[1]) for operation in operations[1:])
+
+
+def once_a_width(operations, M, element_bytes):
+    widths = set()
+    for number, operation in enumerate(operations):
+        name, *sizes = operation.split()
+        if name in ("relu", "softmax") or (number and name in ("linear", "gelu")):
+            widths.add(int(sizes[0]))
+    return element_bytes * M * sum(widths)
+
+
+def relu_keeps_both(operations, M, element_bytes):
+    saved = set()
+    for number, operation in enumerate(operations):
+        name, *widths = operation.split()
+        if name in ("linear", "gelu", "relu"):
+            saved.add((number, int(widths[0])))
+        if name in ("relu", "softmax"):
+            saved.add((number + 1, int(widths[0])))
+    return element_bytes * M * sum(width for tensor, width in saved if tensor > 0)
 
 
 SAVED = Exercise(
@@ -233,6 +281,7 @@ SAVED = Exercise(
         },
         {"operations": ["linear 3 5", "scale 5", "linear 5 2", "scale 2"], "M": 11, "element_bytes": 4},
         {"operations": ["linear 5 3", "relu 3", "scale 3", "linear 3 7"], "M": 13, "element_bytes": 2},
+        {"operations": ["relu 7", "linear 7 3", "softmax 3", "linear 3 2"], "M": 5, "element_bytes": 4},
     ],
     draw=draw_operations,
     case_text="{operations}, M={M}, {element_bytes} bytes a value",
@@ -308,6 +357,39 @@ SAVED = Exercise(
             "That is the number of values; each has {element_bytes} bytes.",
             Edit("element_bytes * M", "M"),
             see="08-activations",
+        ),
+        Mistake(
+            "weights-too",
+            "You counted the weights too; they were there before, and are no activations.",
+            weights_too,
+            see="08-saved-table",
+        ),
+        Mistake(
+            "every-input",
+            "You counted what every operation but the first reads; a ReLU, a softmax and a scale do not keep their input.",
+            every_input,
+            see="08-ex5-prompt",
+        ),
+        Mistake(
+            "once-a-width",
+            "You counted each width once; two tensors of one width are two, unless an operation's output is what the next one reads.",
+            once_a_width,
+            see="08-ex5-prompt",
+        ),
+        Mistake(
+            "relu-keeps-both",
+            "You let ReLU keep its input and its output; its output is enough.",
+            relu_keeps_both,
+            see="08-gelu",
+        ),
+        Mistake(
+            "softmax-keeps-input",
+            "You let softmax keep its input; its slope is read off its output, which is what it keeps.",
+            [
+                Edit('("linear", "gelu")', '("linear", "gelu", "softmax")'),
+                Edit('("relu", "softmax")', '("relu",)'),
+            ],
+            see="08-ex5-prompt",
         ),
     ],
     hints=[
@@ -385,7 +467,7 @@ MEANS = Exercise(
     cases=[
         {"means": [4.0, 2.0], "tokens": [3, 5]},
         {"means": [2.0, 1.0], "tokens": [4, 12]},
-        {"means": [0.5, 3.0, 2.5], "tokens": [7, 2, 11]},
+        {"means": [0.53, 3.0, 2.5], "tokens": [7, 2, 12]},
     ],
     draw=draw_means,
     case_text="means {means}, tokens {tokens}",
@@ -419,6 +501,36 @@ MEANS = Exercise(
             "That is the sum over all tokens; divide it by how many there are.",
             Edit("sum(sums) / sum(tokens)", "sum(sums)"),
             see="08-unequal",
+        ),
+        Mistake(
+            "means-over-tokens",
+            "You added the means up and divided by all tokens; a mean stands for its microbatch's tokens, so multiply by these first.",
+            Edit("sum(sums) / sum(tokens)", "sum(means) / sum(tokens)"),
+            see="08-unequal",
+        ),
+        Mistake(
+            "times-k",
+            "You multiplied by the number of microbatches; the sum over all tokens is divided by their number, no more.",
+            Edit("sum(sums) / sum(tokens)", "len(means) * sum(sums) / sum(tokens)"),
+            see="08-unequal",
+        ),
+        Mistake(
+            "longest-only",
+            "You divided by the longest microbatch's tokens; divide by all.",
+            Edit("sum(sums) / sum(tokens)", "sum(sums) / max(tokens)"),
+            see="08-unequal",
+        ),
+        Mistake(
+            "divided-by-tokens",
+            "You divided each mean by its tokens; multiplied by them it is the sum that belongs under all tokens.",
+            Edit("sum(sums) / sum(tokens)", "sum(mean / n for mean, n in zip(means, tokens, strict=True))"),
+            see="08-unequal",
+        ),
+        Mistake(
+            "first-two-only",
+            "You took the first two microbatches alone; there may be more.",
+            Edit("sum(sums) / sum(tokens)", "sum(sums[:2]) / sum(tokens[:2])"),
+            see="08-ex7-prompt",
         ),
     ],
     hints=[
@@ -459,6 +571,15 @@ def accumulation_case(rng, rows, d_in, hidden, classes):
 def draw_accumulation(rng):
     rows = rng.sample((3, 4, 5, 6, 8), rng.randint(2, 3))
     return accumulation_case(rng, rows, rng.randint(2, 4), rng.randint(4, 6), rng.randint(2, 4))
+
+
+def running_count(model, batches):
+    import torch.nn.functional as F
+
+    tokens = 0
+    for X, Y in batches:
+        tokens = tokens + (Y != -100).sum()
+        (F.cross_entropy(model(X), Y, reduction="sum") / tokens).backward()
 
 
 ACCUMULATE = Exercise(
@@ -528,6 +649,39 @@ ACCUMULATE = Exercise(
             Edit(" / tokens", ""),
             see="08-unequal",
         ),
+        Mistake(
+            "padding-as-a-class",
+            "You gave padding a label; rows with −100 have no loss, and `cross_entropy` leaves them out by itself.",
+            Edit("F.cross_entropy(model(X), Y, ", "F.cross_entropy(model(X), Y.clamp(min=0), "),
+            see="08-ex8-prompt",
+        ),
+        Mistake(
+            "means-over-tokens",
+            "You divided each microbatch's mean by all tokens; take its sum, or weigh its mean by its own count first.",
+            Edit('reduction="sum"', 'reduction="mean"'),
+            see="08-unequal",
+        ),
+        Mistake(
+            "running-count",
+            "You divided by the tokens seen so far; the count of all microbatches is needed before the first backward.",
+            running_count,
+            see="08-unequal-read",
+        ),
+        Mistake(
+            "mean-over-padding",
+            "You took means over all rows, padding among them, and gave each microbatch the weight 1/K.",
+            Edit('reduction="sum") / tokens', 'reduction="none").mean() / len(batches)'),
+            see="08-unequal",
+        ),
+        Mistake(
+            "last-mean-only",
+            "Two slips: each backward starts from no gradient, so only the last microbatch's is left, and it has the weight 1/K.",
+            [
+                Edit('reduction="sum") / tokens', 'reduction="mean") / len(batches)'),
+                Edit("    loss.backward()", "    model.zero_grad()\n        loss.backward()"),
+            ],
+            see="08-equal-measure",
+        ),
     ],
     hints=[
         "The loss is (sum over all valid tokens) / (number of them). Which part is known before the first "
@@ -543,7 +697,7 @@ def peak_bytes(parameters, optimizer, activations, K):
     gradients = parameters
     if K == 1:
         return parameters + optimizer + max(gradients, activations)
-    return parameters + optimizer + gradients + activations // K
+    return parameters + optimizer + gradients + activations / K
 
 
 def draw_peak(rng):
@@ -551,7 +705,7 @@ def draw_peak(rng):
     return {
         "parameters": rng.randint(10, 90),
         "optimizer": rng.randint(100, 190),
-        "activations": K * rng.randint(3, 200),
+        "activations": rng.choice((rng.randint(3, 60), rng.randint(3, 900))),
         "K": K,
     }
 
@@ -573,6 +727,7 @@ PEAK = Exercise(
         {"parameters": 31, "optimizer": 124, "activations": 9, "K": 1},
         {"parameters": 31, "optimizer": 124, "activations": 9, "K": 3},
         {"parameters": 5, "optimizer": 11, "activations": 34, "K": 2},
+        {"parameters": 6, "optimizer": 25, "activations": 31, "K": 4},
     ],
     draw=draw_peak,
     case_text="parameters {parameters} GB, optimizer {optimizer} GB, activations {activations} GB, K={K}",
@@ -581,7 +736,7 @@ PEAK = Exercise(
             "everything-by-k",
             "You divided all of it by K. Weights, gradients and moments are as many for one row as for all.",
             Edit(
-                "parameters + optimizer + gradients + activations // K",
+                "parameters + optimizer + gradients + activations / K",
                 "(parameters + optimizer + gradients + activations) / K",
             ),
             see="08-peak",
@@ -590,7 +745,7 @@ PEAK = Exercise(
             "gradients-only-later",
             "From the second microbatch on, gradients are there while the forward fills up: both count, not the "
             "larger of the two.",
-            Edit("gradients + activations // K", "max(gradients, activations // K)"),
+            Edit("gradients + activations / K", "max(gradients, activations / K)"),
             see="08-small",
         ),
         Mistake(
@@ -602,13 +757,13 @@ PEAK = Exercise(
         Mistake(
             "gradients-by-k",
             "Every microbatch adds to gradients of the parameters' full size; K does not divide them.",
-            Edit("gradients + activations // K", "(gradients + activations) / K"),
+            Edit("gradients + activations / K", "(gradients + activations) / K"),
             see="08-peak",
         ),
         Mistake(
             "activations-not-divided",
             "Only one microbatch's activations live at a time: 1/K of the batch's.",
-            Edit("activations // K", "activations"),
+            Edit("activations / K", "activations"),
             see="08-peak",
         ),
         Mistake(
@@ -620,13 +775,58 @@ PEAK = Exercise(
             ],
             see="08-peak",
         ),
+        Mistake(
+            "no-gradients",
+            "You left the gradients out; from the second microbatch on they are held, as large as the parameters.",
+            Edit("gradients + activations / K", "activations / K"),
+            see="08-small",
+        ),
+        Mistake(
+            "activations-always",
+            "With K = 1 the gradients may be the larger of the two, as here, where they are {parameters} GB and activations {activations}.",
+            Edit("max(gradients, activations)", "activations"),
+            see="08-small",
+        ),
+        Mistake(
+            "smaller-of-both",
+            "You took the smaller of gradients and activations; at the peak the larger is there.",
+            Edit("max(", "min("),
+            see="08-small",
+        ),
+        Mistake(
+            "parameters-left-out",
+            "The parameters are held all the while, {parameters} GB here.",
+            [
+                Edit("return parameters + optimizer + max", "return optimizer + max"),
+                Edit("return parameters + optimizer + gradients", "return optimizer + gradients"),
+            ],
+            see="08-peak",
+        ),
+        Mistake(
+            "activations-times-k",
+            "You multiplied the activations by K; they are the whole batch's, and one microbatch has 1/K of them.",
+            Edit("activations / K", "activations * K"),
+            see="08-peak",
+        ),
+        Mistake(
+            "gradients-twice",
+            "You counted the gradients twice; every microbatch adds to the same ones.",
+            Edit("gradients + activations / K", "2 * gradients + activations / K"),
+            see="08-small",
+        ),
+        Mistake(
+            "cut-to-whole-gigabytes",
+            "You rounded the activations' share down to whole GB; leave it as it is.",
+            Edit("activations / K", "activations // K"),
+            see="08-ex9-prompt",
+        ),
     ],
     hints=[
         "What lives at the end of the last microbatch's forward: which arrays, and how large is each?",
         "K = 1: no gradients yet as the forward ends, no activations left as the backward does. K > 1: gradients "
         "from before, and 1/K of the activations.",
         "K = 1: parameters + optimizer + max(gradients, activations). Else parameters + optimizer + gradients + "
-        "activations // K.",
+        "activations / K.",
     ],
 )
 
@@ -696,7 +896,7 @@ BOUNDARIES = Exercise(
     points=1,
     minutes=3,
     answer=boundaries,
-    cases=[{"L": 23, "k": 4}, {"L": 24, "k": 3}, {"L": 50, "k": 9}],
+    cases=[{"L": 23, "k": 4}, {"L": 24, "k": 3}, {"L": 50, "k": 9}, {"L": 31, "k": 7}],
     draw=draw_boundaries,
     case_text="L={L}, k={k}",
     mistakes=[
@@ -728,6 +928,30 @@ BOUNDARIES = Exercise(
             "every-layer",
             "You kept every layer's input; between two boundaries nothing is kept.",
             Edit("-(-L // k)", "L"),
+            see="08-interval",
+        ),
+        Mistake(
+            "rounded-to-nearest",
+            "You rounded {L}/{k} to the nearest; any rest is a segment with a boundary, so round up.",
+            Edit("-(-L // k)", "round(L / k)"),
+            see="08-interval",
+        ),
+        Mistake(
+            "a-boundary-less",
+            "One too few: every segment keeps its input, the first one too.",
+            Edit("-(-L // k)", "-(-L // k) - 1"),
+            see="08-interval",
+        ),
+        Mistake(
+            "whole-segments-and-one",
+            "Where k divides L there is no rest: you counted one segment too many.",
+            Edit("-(-L // k)", "L // k + 1"),
+            see="08-interval",
+        ),
+        Mistake(
+            "root",
+            "That is √L, the best number for the best k; here k is given.",
+            Edit("-(-L // k)", "-int(-(L**0.5) // 1)"),
             see="08-interval",
         ),
     ],
@@ -762,7 +986,11 @@ def root_cut(L, boundary, inner):
 
 def draw_best(rng):
     L = rng.randint(9, 60)
-    return {"L": L, "boundary": rng.randint(2, 9), "inner": rng.choice((1, 2, 3, 5, 12, 25))}
+    return {
+        "L": L,
+        "boundary": rng.choice((2, 3, 5, 7, 9, 40)),
+        "inner": rng.choice((1, 2, 3, 5, 12, 25, 300)),
+    }
 
 
 BEST = Exercise(
@@ -838,6 +1066,30 @@ BEST = Exercise(
             "That is how much is kept at the best k; the answer is k itself.",
             Edit("return best", "return least"),
             see="08-ex12-prompt",
+        ),
+        Mistake(
+            "worst",
+            "That is the k with the largest peak.",
+            Edit("peak < least", "peak > least"),
+            see="08-ex12-prompt",
+        ),
+        Mistake(
+            "divisors-only",
+            "You tried only those k that divide L; the last segment may be shorter.",
+            Edit("        peak = ", "        if L % k:\n            continue\n        peak = "),
+            see="08-ex12-prompt",
+        ),
+        Mistake(
+            "up-to-the-last-but-one",
+            "You stopped before k = L; one checkpoint around all layers is allowed too.",
+            Edit("range(1, L + 1)", "range(1, max(2, L))"),
+            see="08-ex12-prompt",
+        ),
+        Mistake(
+            "weights-left-out",
+            "You counted boundaries and layers alike; they weigh {boundary} and {inner} bytes.",
+            [Edit(" * boundary +", " +"), Edit("k * inner", "k")],
+            see="08-block-interval",
         ),
     ],
     hints=[
@@ -943,6 +1195,42 @@ SEGMENTS = Exercise(
             Edit("checkpoint(segment, x)", "segment(x)"),
             see="08-gradients",
         ),
+        Mistake(
+            "from-the-first-input",
+            "You ran every segment from the first x; each starts from what the one before returned.",
+            Edit(
+                "        x = checkpoint(segment, x)\n    return x",
+                "        last = checkpoint(segment, x)\n    return last",
+            ),
+            see="08-interval",
+        ),
+        Mistake(
+            "one-layer-short",
+            "Your segments leave out their last layer: a slice ends before its second index, so it is first + k.",
+            Edit("first : first + k]", "first : first + k - 1]"),
+            see="08-ex13-prompt",
+        ),
+        Mistake(
+            "rest-without-a-checkpoint",
+            "The layers after the last full segment ran without a checkpoint; they are a shorter segment.",
+            Edit(
+                "x = checkpoint(segment, x)",
+                "x = checkpoint(segment, x) if first + k <= len(layers) else segment(x)",
+            ),
+            see="08-interval",
+        ),
+        Mistake(
+            "shorter-segment-first",
+            "Your first segment is the shorter one; count off k layers from the first, so that the last is shorter.",
+            [
+                Edit(
+                    "for first in range(0, len(layers), k):",
+                    "for first in range(len(layers) % k - k if len(layers) % k else 0, len(layers), k):",
+                ),
+                Edit("layers[first : first + k]", "layers[max(first, 0) : first + k]"),
+            ],
+            see="08-ex13-prompt",
+        ),
     ],
     hints=[
         "Loop over the first layer of each segment: range(0, len(layers), k). A slice may end beyond the list.",
@@ -985,6 +1273,8 @@ RECOMPUTED = Exercise(
         {"M": 3, "D": 5, "L": 24, "k": 5},
         {"M": 11, "D": 7, "L": 12, "k": 4},
         {"M": 2, "D": 13, "L": 23, "k": 3},
+        {"M": 5, "D": 3, "L": 22, "k": 4},
+        {"M": 3, "D": 2, "L": 21, "k": 5},
     ],
     draw=draw_recomputed,
     case_text="M={M}, D={D}, L={L}, k={k}",
@@ -1038,6 +1328,54 @@ RECOMPUTED = Exercise(
             "That is forward, backward and what is computed again; the question asks for the last alone.",
             Edit("(L - segments)", "(4 * L - segments)"),
             see="08-recompute",
+        ),
+        Mistake(
+            "all-segments-full",
+            "You took the last segment for a full one; it has the layers that are left, less one.",
+            Edit("layer * (L - segments)", "layer * segments * (k - 1)"),
+            see="08-interval",
+        ),
+        Mistake(
+            "one-less-in-all",
+            "You left one product out; each segment leaves out its last.",
+            Edit("(L - segments)", "(L - 1)"),
+            see="08-stop",
+        ),
+        Mistake(
+            "width-not-squared",
+            "A layer is D × D: D stands twice in the FLOPs of its product.",
+            Edit("D**2", "D"),
+            see="08-recompute",
+        ),
+        Mistake(
+            "pairs-of-layers",
+            "A segment's layers are computed again once, in one pass: k − 1 products, not k·(k − 1)/2.",
+            Edit(
+                "layer * (L - segments)",
+                "layer * sum(min(k, L - i) * (min(k, L - i) - 1) // 2 for i in range(0, L, k))",
+            ),
+            see="08-interval",
+        ),
+        Mistake(
+            "pairs-and-the-last",
+            "A segment's layers are computed again once, in one pass, and the last one not at all: k − 1 products, not k·(k + 1)/2.",
+            Edit(
+                "layer * (L - segments)",
+                "layer * sum(min(k, L - i) * (min(k, L - i) + 1) // 2 for i in range(0, L, k))",
+            ),
+            see="08-interval",
+        ),
+        Mistake(
+            "last-segment-left-out",
+            "The last segment is computed again too, as it is under a checkpoint.",
+            Edit("layer * (L - segments)", "layer * (segments - 1) * (k - 1)"),
+            see="08-interval",
+        ),
+        Mistake(
+            "whole-segments-in-full",
+            "Two slips: each segment stops before its last product, and the shorter segment is computed again too.",
+            Edit("(L - segments)", "(L // k) * k"),
+            see="08-stop",
         ),
     ],
     hints=[
@@ -1132,7 +1470,7 @@ CACHE = Exercise(
         },
         {
             "layers": 40,
-            "query_heads": 32,
+            "query_heads": 64,
             "kv_heads": 8,
             "head_dim": 128,
             "tokens": 1000,
@@ -1190,6 +1528,42 @@ CACHE = Exercise(
             "You counted something for each pair of tokens. The cache holds a key and a value for each token; scores "
             "are not kept.",
             Edit("per_token * tokens", "per_token * tokens * tokens"),
+            see="08-cache",
+        ),
+        Mistake(
+            "queries-too",
+            "You cached the queries too; a token's query is used once, when it is the new one.",
+            Edit("2 * layers * kv_heads", "layers * (query_heads + 2 * kv_heads)"),
+            see="08-cache",
+        ),
+        Mistake(
+            "query-heads-for-keys",
+            "You cached keys for every query head and values for {kv_heads}; both are shared.",
+            Edit("2 * layers * kv_heads", "layers * (query_heads + kv_heads)"),
+            see="08-cache",
+        ),
+        Mistake(
+            "heads-in-a-group",
+            "You took the query heads in a group; kept are the {kv_heads} key heads.",
+            Edit("* kv_heads *", "* (query_heads // kv_heads) *"),
+            see="08-cache",
+        ),
+        Mistake(
+            "one-token",
+            "That is one token; each of the {tokens} keeps its own key and value.",
+            Edit("per_token * tokens", "per_token"),
+            see="08-cache",
+        ),
+        Mistake(
+            "head-split-again",
+            "You divided head_dim by the heads; it is one head's width already.",
+            Edit("head_dim *", "head_dim / query_heads *"),
+            see="08-cache",
+        ),
+        Mistake(
+            "one-sequence-query-heads",
+            "Two slips: each of the {sequences} sequences has a cache, and {kv_heads} heads are kept, not one for each query head.",
+            [Edit("* kv_heads *", "* query_heads *"), Edit(" * sequences", "")],
             see="08-cache",
         ),
     ],
