@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from lecture_lib.accounting.inputs import whole
+from lecture_lib.measuring.device import present
 from lecture_lib.quantity import LectureError, Quantity
 
 
@@ -17,11 +19,9 @@ def busy_share(fn: Callable[[], Any], *, device: torch.device | str = "cpu", cal
     CPU: processor time of this process over wall time and torch's threads; what other programs take of the
     cores lowers it. CUDA: time within `fn` on the GPU's own clock (events around each call) over wall time.
     """
-    if not callable(fn) or calls < 1:
-        raise LectureError(f"expected a function to call, once or more; got {fn!r} and {calls} calls")
-    device = torch.device(device)
-    if device.type not in ("cpu", "cuda"):
-        raise LectureError(f"expected a CPU or a CUDA device; got {device}")
+    if not callable(fn):
+        raise LectureError(f"expected a function to call, such as `lambda: x @ w`; got {fn!r}")
+    calls, device = whole("calls", calls), present(device)
     fn()
     if device.type == "cuda":
         with torch.cuda.device(device):

@@ -37,9 +37,18 @@ def choose(device: str = "auto") -> torch.device:
     return torch.device("cuda", number)
 
 
+def present(device: torch.device | str) -> torch.device:
+    """A CPU or CUDA device of this machine, as torch names it; LectureError for any other."""
+    name = str(device)
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise LectureError(f'expected a CPU or a CUDA device; got {device}; say "cpu", "cuda" or "cuda:1"')
+    choose(name)  # refuses what is not there
+    return torch.device(name)
+
+
 def describe(device: torch.device | str) -> str:
     """One line on a device: what it is, how much it has, which torch drives it."""
-    device = torch.device(device)
+    device = present(device)
     if device.type == "cuda":
         card = torch.cuda.get_device_properties(device)
         memory = Quantity(card.total_memory, "B")

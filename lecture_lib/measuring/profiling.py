@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from lecture_lib.accounting.inputs import whole
+from lecture_lib.measuring.device import present
 from lecture_lib.quantity import LectureError, Ledger, Quantity
 
 
@@ -18,11 +20,12 @@ def time_by_operation(fn: Callable[[], Any], *, device: torch.device | str = "cp
     On a CUDA device the GPU's time, kernel by kernel. rows: how many to name; the last row is the rest.
     The profiler itself takes time: shares are worth more than seconds.
     """
-    if not callable(fn) or rows < 1:
-        raise LectureError(f"expected a function to call and one row or more; got {fn!r} and {rows}")
+    if not callable(fn):
+        raise LectureError(f"expected a function to call, such as `lambda: x @ w`; got {fn!r}")
+    rows, device = whole("rows", rows), present(device)
     # Kineto announces each start and stop on stderr; it reads this when it is used for the first time.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    on_gpu = torch.device(device).type == "cuda"
+    on_gpu = device.type == "cuda"
     kinds = [torch.profiler.ProfilerActivity.CPU]
     if on_gpu:
         kinds.append(torch.profiler.ProfilerActivity.CUDA)

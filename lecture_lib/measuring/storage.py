@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 from torch.optim import Optimizer
 
+from lecture_lib.measuring.device import present
 from lecture_lib.quantity import LectureError, Quantity
 
 _HOLDS_NOTHING = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -131,12 +132,12 @@ def allocated_and_reserved(device: torch.device | str) -> AllocatorReading:
 
     Raises LectureError for a CPU: its allocator keeps no such counts.
     """
-    device = torch.device(device)
-    if device.type != "cuda":
+    if str(device).partition(":")[0] != "cuda":
         raise LectureError(
             f"expected a CUDA device; got {device}; torch counts allocated and reserved bytes on a GPU alone "
             "(lecture_lib.accounting.allocator.CachingAllocator follows the same rules without one)"
         )
+    device = present(device)
     return AllocatorReading(
         Quantity(torch.cuda.memory_allocated(device), "B", name="allocated"),
         Quantity(torch.cuda.memory_reserved(device), "B", name="reserved"),

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from lecture_lib.accounting.inputs import whole
+from lecture_lib.measuring.device import present
 from lecture_lib.quantity import LectureError, Quantity
 
 # A repeat calls a short function often enough to last this long: well above what a clock and a loop cost.
@@ -77,13 +79,7 @@ def measure(
     """
     if not callable(fn):
         raise LectureError(f"expected a function to call, such as `lambda: x @ w`; got {fn!r}")
-    if repeats < 2 or warmup < 1:
-        raise LectureError(
-            f"expected 2 or more repeats after 1 or more to warm up; got {repeats} and {warmup}"
-        )
-    device = torch.device(device)
-    if device.type not in ("cpu", "cuda"):
-        raise LectureError(f"expected a CPU or a CUDA device; got {device}")
+    repeats, warmup, device = whole("repeats", repeats, 2), whole("warmup", warmup), present(device)
     collecting = gc.isenabled()
     gc.disable()  # a collection in one repeat would be timed with it
     try:

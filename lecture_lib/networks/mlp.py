@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lecture_lib.accounting.inputs import chain_widths
+from lecture_lib.quantity import LectureError
 
 
 class MLP(nn.Module):
@@ -24,6 +25,8 @@ class MLP(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if not callable(activation):
+            raise LectureError(f"expected a module's class as activation; got {activation!r}; write nn.ReLU")
         self.layers = nn.ModuleList(
             nn.Linear(d_in, d_out, bias=bias, device=device, dtype=dtype)
             for d_in, d_out in pairwise(chain_widths(widths))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from einops import einsum, rearrange
 from torch import Tensor, nn
 
-from lecture_lib.accounting.models import ModelConfig
+from lecture_lib.accounting.models import ModelConfig, a_config
 from lecture_lib.quantity import LectureError
 
 
@@ -190,7 +190,7 @@ def transformer(
         "pooler": False,
     }
     for field, supported in built.items():
-        if (got := getattr(config, field)) != supported:
+        if (got := getattr(a_config(config), field)) != supported:
             raise LectureError(f"expected {field} = {supported} for this Transformer; got {got}")
     if config.value_dim != config.head_dim:
         raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")

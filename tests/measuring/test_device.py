@@ -3,7 +3,11 @@ import re
 import pytest
 import torch
 
+from lecture_lib.measuring.busy import busy_share
 from lecture_lib.measuring.device import choose, describe
+from lecture_lib.measuring.profiling import time_by_operation
+from lecture_lib.measuring.storage import allocated_and_reserved
+from lecture_lib.measuring.timing import measure
 from lecture_lib.quantity import LectureError
 
 
@@ -47,5 +51,20 @@ def test_a_gpu_is_described_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> 
     class Card:
         name, total_memory, multi_processor_count = "NVIDIA H100 80GB HBM3", 85_520_809_984, 132
 
+    with_gpus(monkeypatch, 1)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Card)
     assert describe("cuda").startswith("NVIDIA H100 80GB HBM3, 79.65 GiB, 132 SMs, torch ")
+
+
+@pytest.mark.parametrize("name", ["gpu", "mps", "meta", "", None, 3, "cuda", "cuda:9", "cuda:x"])
+def test_whatever_measures_says_which_device_is_not_here(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with_gpus(monkeypatch, 0)
+    for call in (
+        lambda: describe(name),
+        lambda: measure(torch.ones, device=name),
+        lambda: busy_share(torch.ones, device=name),
+        lambda: time_by_operation(torch.ones, device=name),
+        lambda: allocated_and_reserved(name),
+    ):
+        with pytest.raises(LectureError, match=r"expected (a CPU or )?a CUDA|expected DEVICE"):
+            call()

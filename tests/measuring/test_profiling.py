@@ -32,5 +32,5 @@ def test_nothing_is_said_on_stderr() -> None:
 def test_what_cannot_be_profiled_is_refused() -> None:
     with pytest.raises(LectureError, match="at least one operation"):
         time_by_operation(lambda: None)
-    with pytest.raises(LectureError, match="one row or more"):
+    with pytest.raises(LectureError, match="rows of at least 1; got 0"):
         time_by_operation(lambda: None, rows=0)

@@ -142,6 +142,8 @@ def test_an_array_is_refused_with_the_way_out() -> None:
 
 
 def test_an_allocators_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 512)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 2**21)
     reading = allocated_and_reserved("cuda:0")
