@@ -253,13 +253,13 @@ class _Training:
             layers = {
                 "attention projections": (
                     counted[_PROJECTIONS],
-                    L * _products_traffic(attention, rows, self.dtype, back),
+                    _times("L", L, _products_traffic(attention, rows, self.dtype, back)),
                 ),
                 "attention": (
-                    sum(in_attention[1:], in_attention[0]),
+                    _sum(in_attention),
                     _attention_traffic(config, rows, seq, s, self.fused, back),
                 ),
-                "MLP": (counted["MLP"], L * _products_traffic(mlp, rows, self.dtype, back)),
+                "MLP": (counted["MLP"], _times("L", L, _products_traffic(mlp, rows, self.dtype, back))),
                 "norms, activations, sums": (_NONE, _passes_traffic(config, rows, s, back)),
             }
             found |= {f"{phase}: {part}": both for part, both in layers.items()}
@@ -272,12 +272,12 @@ class _Training:
                 else operators.embedding(rows, d, self.dtype).bytes,
             )
             if not back and self.segment is not None:
-                again = flops.recomputation(config, rows, seq, "full", pairs, self.segment).total
-                moved = [traffic for _, traffic in layers.values()]
+                again = flops.recomputation(config, rows, seq, "full", pairs, self.segment)
                 segments = -(-L // self.segment)
                 stopped = operators.gemm(rows, config.intermediate_size, d, self.dtype).bytes
-                found["recomputation"] = (again, sum(moved[1:], moved[0]) - segments * stopped)
-        found = {part: (m * work, m * moved) for part, (work, moved) in found.items()}
+                moved = [*(traffic for _, traffic in layers.values()), -segments * stopped]
+                found["recomputation"] = (_sum(list(again.values())), _sum(moved))
+        found = {part: (_times("m", m, work), _times("m", m, moved)) for part, (work, moved) in found.items()}
         return {**found, **self._update()}
 
     def _update(self) -> dict[str, tuple[Quantity, Quantity]]:
@@ -343,7 +343,23 @@ def _products_traffic(
             else [operators.gemm(rows, d_in, d_out, dtype)]
         )
     ]
-    return sum(moved[1:], moved[0])
+    return _sum(moved)
+
+
+def _sum(parts: list[Quantity]) -> Quantity:
+    """Their sum, with the parts in its formula: 442,368 FLOP + 552,960 FLOP."""
+    if len(parts) == 1:
+        return parts[0]
+    symbols = {f"x_{number}": part for number, part in enumerate(parts, 1)}
+    return sum(parts[1:], parts[0]).with_(formula=" + ".join(symbols), inputs=symbols)
+
+
+def _times(symbol: str, count: int, each: Quantity) -> Quantity:
+    """So many of it; one is itself."""
+    if count == 1 or not each.value:
+        return each
+    total = count * each
+    return total.with_(name=each.name, formula=f"{symbol}·x", inputs={symbol: count, "x": each})
 
 
 def _attention_traffic(
@@ -445,15 +461,16 @@ def _decode(config: ModelConfig, B: int, C: int, dtype: str, machine: Machine) -
     parts = {
         "attention projections": (
             work["attention projections"],
-            L * _products_traffic(models.attention_matrices(config), B, dtype, back=False),
+            _times("L", L, _products_traffic(models.attention_matrices(config), B, dtype, back=False)),
         ),
         "attention": _decode_attention(config, B, C, dtype),
     }
     if "MLP" in work:
         mlp = models.mlp_matrices(config, config.intermediate_size)
-        parts["MLP"] = (work["MLP"], config.dense_layers * _products_traffic(mlp, B, dtype, back=False))
+        moved = _products_traffic(mlp, B, dtype, back=False)
+        parts["MLP"] = (work["MLP"], _times("L_dense", config.dense_layers, moved))
     if experts:
-        parts["experts"] = (sum(experts[1:], experts[0]), _experts_traffic(config, B, s))
+        parts["experts"] = (_sum(experts), _experts_traffic(config, B, s))
     parts |= {
         "norms, activations, sums": (_NONE, _passes_traffic(config, B, s, back=False)),
         "head": (work["head"], operators.gemm(B, d, V, dtype).bytes),
@@ -464,7 +481,7 @@ def _decode(config: ModelConfig, B: int, C: int, dtype: str, machine: Machine) -
         "weights": Quantity(
             s * int(weights), "B", formula="s·P", inputs={"s": s, "P": int(weights)}, conventions=(dtype,)
         ),
-        "KV cache": cache.total,
+        "KV cache": _sum(list(cache.values())),
         "logits": _values("B·V", s, {"B": B, "V": V}, B * V),
     }
     what = f"{config.name or 'Transformer'}, one token for {B:,} sequence{'s' * (B > 1)} of {C:,}"
@@ -476,7 +493,7 @@ def _decode_attention(config: ModelConfig, B: int, C: int, dtype: object) -> tup
     cost = operators.decode_attention(config, B, C, dtype)
     n: dict[str, Any] = {symbol: cost.flops.inputs[symbol] for symbol in ("B", "L", "H", "k", "v")}
     beside = n["B"] * n["L"] * n["H"] * (n["k"] + n["v"])
-    return cost.flops, cost.bytes + _values("B·L·H·(k + v)", bytes_per_element(dtype), n, beside)
+    return cost.flops, _sum([cost.bytes, _values("B·L·H·(k + v)", bytes_per_element(dtype), n, beside)])
 
 
 def _experts_traffic(config: ModelConfig, B: int, s: int | Fraction) -> Quantity:

@@ -312,7 +312,10 @@ def check_config(config: ModelConfig) -> None:
     }
     for field, supported in built.items():
         if (got := getattr(a_config(config), field)) != supported:
-            raise LectureError(f"expected {field} = {supported} for the course's Transformer; got {got}")
+            raise LectureError(
+                f"expected {field} = {supported} for the course's Transformer, whose activations are walked; "
+                f"got {got}; memory.model_states and flops.transformer_forward count such a model"
+            )
     if config.value_dim != config.head_dim:
         raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")
     if config.positions == "rotary" and config.head_dim % 2:
