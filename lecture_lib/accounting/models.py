@@ -417,12 +417,18 @@ def _table() -> dict[str, dict[str, Any]]:
         raise LectureError(
             f"expected the table of models at {path}; got no file; reinstall the course"
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # not TOML, or not UTF-8
         raise LectureError(f"expected a TOML file at {path}; got {error}; mend that line") from None
+    for kind in ("families", "models"):
+        tables = content.get(kind)
+        if not isinstance(tables, dict) or not all(isinstance(entry, dict) for entry in tables.values()):
+            raise LectureError(f"expected tables [{kind}.NAME] in {path}; got {tables!r:.80}; mend that")
+    if stray := sorted(set(content) - {"families", "models"}):
+        raise unknown(f"[families] and [models] in {path}", stray[0], ["families", "models"])
     models = {}
     for name, entry in content["models"].items():
         family = entry.pop("family", None)
-        if family is not None and family not in content["families"]:
+        if family is not None and (not isinstance(family, str) or family not in content["families"]):
             raise unknown(f"a family for {name}", family, content["families"], "(data/models.toml)")
         models[name] = {**content["families"].get(family, {}), **entry, "name": name}
     return models

@@ -1,4 +1,4 @@
-"""`import lecture_lib.accounting` needs neither torch nor NumPy nor a units library to count."""
+"""`import lecture_lib.accounting` reads no file and needs neither torch nor NumPy nor a units library to count."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ WITHOUT = """
 import sys
 sys.modules["torch"] = sys.modules["pint"] = sys.modules["numpy"] = None  # importing one raises
 import lecture_lib.accounting as a
+read = [name for name in ("tomllib", "json", "difflib") if name in sys.modules]
+assert not read, f"loaded though no file was read: {read}"
 a.flops.beyond_6pt(a.models.load("gpt2"), 1024, 1024)
 a.contraction.contraction("i k, k j -> i j", dtype="bf16", i=2, j=3, k=4).intensity
 a.allocator.CachingAllocator().malloc(a.tensors.tensor_bytes((3, 5), "torch.float32"))

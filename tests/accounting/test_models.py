@@ -403,6 +403,33 @@ def test_bad_input(call, said: str) -> None:  # type: ignore[no-untyped-def]
         call()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[models", "a TOML file"),
+        (b"[models.a]\nx = '\xff'", "a TOML file"),
+        (b"", r"tables \[families.NAME\]"),
+        (b"families = 3\n[models.a]", r"tables \[families.NAME\]"),
+        (b"[families]\n[models]\na = 3", r"tables \[models.NAME\]"),
+        (b"[families]\n[models.a]\n[model.b]", "got 'model'; did you mean 'models'"),
+        (b"[families.gpt]\n[models.a]\nfamily = 'gtp'", "did you mean 'gpt'"),
+        (b"[families]\n[models.a]\nhiden_size = 3", "got 'hiden_size'; did you mean 'hidden_size'"),
+        (b"[families]\n[models.a]\nhidden_size = 3", "expected vocab_size, .*; got none"),
+    ],
+)
+def test_slips_in_the_table_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: bytes, said: str
+) -> None:
+    (tmp_path / "models.toml").write_bytes(text)
+    monkeypatch.setattr("lecture_lib.paths.DATA", tmp_path)
+    models._table.cache_clear()
+    try:
+        with pytest.raises(LectureError, match=said):
+            models.load("a")
+    finally:
+        models._table.cache_clear()
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", "\ufeff{}", '{"a": NaN'])
 def test_files_that_are_no_configuration(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
