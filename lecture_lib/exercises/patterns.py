@@ -325,6 +325,8 @@ def pair(
             and all(same(x * y / right, value) for value, right, x, y in cases)
         ) or (
             not (_plain_factor(first, wanted) and _plain_factor(second, wanted))  # 2 + 8 - 6 is no evidence
+            and _one_way(first, wanted)
+            and _one_way(second, wanted)
             and all(same(x + y - right, value) for value, right, x, y in cases)
         ):
             found.setdefault(tuple(sorted((*first, *second))), (a, b))
@@ -342,6 +344,12 @@ def _only_twos(first: Sequence[Fraction], second: Sequence[Fraction], wanted: Se
     ]
     twos = all(r > 0 and r.numerator.bit_count() == r.denominator.bit_count() == 1 for r in ratios)
     return twos and not (_plain_factor(first, wanted) or _plain_factor(second, wanted))
+
+
+def _one_way(mistaken: Sequence[Fraction], wanted: Sequence[Fraction]) -> bool:
+    """Whether the slip only adds something or only leaves something out."""
+    gaps = [value - right for value, right in zip(mistaken, wanted, strict=True)]
+    return min(gaps) >= 0 or max(gaps) <= 0
 
 
 def _plain_factor(mistaken: Sequence[Fraction], wanted: Sequence[Fraction]) -> bool:

@@ -117,8 +117,8 @@ ANOTHER_RECIPE = Exercise(
         ),
         Mistake(
             "gradients-as-weights",
-            "You gave the gradients two bytes, like the weights: 6 bytes a parameter in all. They are "
-            "accumulated in FP32.",
+            "That is 6 bytes a parameter: the gradients at two bytes, like the weights, or the weights left out. "
+            "There are 2 for the weight, 4 for the gradient in FP32 and 1 for each moment.",
             "78 GB",
             see="00-small-text",
         ),
@@ -146,6 +146,30 @@ ANOTHER_RECIPE = Exercise(
             "bits-for-bytes",
             "That is the number of bits; eight of them are a byte.",
             "832 GB",
+            see="00-ledger",
+        ),
+        Mistake(
+            "no-gradients",
+            "The gradients are missing: 4 bytes a parameter in all. They take another 4, accumulated in FP32.",
+            "52 GB",
+            see="00-ledger",
+        ),
+        Mistake(
+            "moments-in-bf16",
+            "You gave each moment two bytes. An 8-bit Adam stores each in one.",
+            "130 GB",
+            see="00-ledger",
+        ),
+        Mistake(
+            "seven-billion",
+            "That is for 7 billion parameters, the lecture's number. Your colleague's model has 13 billion.",
+            "56 GB",
+            see="00-ledger",
+        ),
+        Mistake(
+            "two-slips",
+            "That is 5 bytes a parameter: one moment instead of two, and gradients of two bytes. There are two moments, and the gradients are FP32.",
+            "65 GB",
             see="00-ledger",
         ),
     ],
@@ -224,6 +248,18 @@ LARGEST_MODEL = Exercise(
             "bits-for-bytes",
             "Eight times too few: {bytes_per_parameter} is in bytes already; it takes no factor of 8.",
             Edit("bytes_per_parameter\n", "(8 * bytes_per_parameter)\n"),
+            see="00-ex3-prompt",
+        ),
+        Mistake(
+            "half",
+            "Half as many as fit: the {bytes_per_parameter} B count every tensor already, so nothing is to be doubled.",
+            Edit("bytes_per_parameter\n", "(2 * bytes_per_parameter)\n"),
+            see="00-ex3-prompt",
+        ),
+        Mistake(
+            "gib-and-not-whole",
+            "Two slips: a gigabyte is 10^9 bytes, not 2^30, and the number is to be whole.",
+            Edit("10**9 // bytes_per_parameter", "2**30 / bytes_per_parameter"),
             see="00-ex3-prompt",
         ),
     ],

@@ -13,12 +13,13 @@ def queries_bytes(batch, position, head, feature, bits):
 
 def draw_queries(rng):
     batch, position, head, feature = rng.sample(SMALL, 4)
+    bits = rng.choice((4, 8, 16, 32, 64))
     return {
         "batch": batch,
         "position": position,
         "head": head,
-        "feature": feature,
-        "bits": rng.choice((8, 16, 32, 64)),
+        "feature": 2 * feature if bits == 4 else feature,  # whole bytes
+        "bits": bits,
     }
 
 
@@ -36,7 +37,7 @@ QUERIES_BYTES = Exercise(
     cases=[
         {"batch": 2, "position": 128, "head": 8, "feature": 64, "bits": 16},
         {"batch": 3, "position": 5, "head": 7, "feature": 11, "bits": 32},
-        {"batch": 13, "position": 2, "head": 3, "feature": 5, "bits": 8},
+        {"batch": 13, "position": 2, "head": 3, "feature": 5, "bits": 4},
     ],
     draw=draw_queries,
     case_text="({batch}, {position}, {head}, {feature}), {bits} bits",
@@ -87,6 +88,18 @@ QUERIES_BYTES = Exercise(
             "no-batch",
             "Your product leaves out the batch axis: {batch} examples.",
             Edit("batch * ", ""),
+            see="01-bytes",
+        ),
+        Mistake(
+            "whole-bytes",
+            "You cut bits / 8 to whole bytes before you multiplied: a value of {bits} bits then takes none. Multiply first, divide at the end.",
+            Edit("* bits // 8", "* (bits // 8)"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "heads-added",
+            "You added the sizes of head and feature. Every head has all the features: multiply.",
+            Edit("position * head * feature", "position * (head + feature)"),
             see="01-bytes",
         ),
     ],
@@ -225,6 +238,24 @@ CALCULATOR = Exercise(
             Edit("elements = 1", "elements = 0"),
             see="01-bytes",
         ),
+        Mistake(
+            "whole-bytes",
+            "You cut bits / 8 to whole bytes before you multiplied: a value of 4 bits then takes none.",
+            Edit("elements * bits / 8", "elements * (bits // 8)"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "first-axis-left-out",
+            "Your product leaves out the first axis.",
+            Edit("in shape:", "in shape[1:]:"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "gib-for-mib",
+            "That is in GiB, 2^30 bytes each. A MiB has 2^20.",
+            Edit("2**20", "2**30"),
+            see="01-bytes",
+        ),
     ],
     hints=[
         "Test it on (3, 5, 7): how many elements are there, and what does the first line make of it?",
@@ -356,6 +387,30 @@ UNIQUE_BYTES = Exercise(
             elements_of_storage,
             see="01-bytes",
         ),
+        Mistake(
+            "bits-for-bytes",
+            "That is the number of bits; eight of them are a byte.",
+            Edit("return sum(", "return 8 * sum("),
+            see="01-views",
+        ),
+        Mistake(
+            "told-by-size",
+            "You told storages apart by their size. Two of the same size are still two: use the storage's address.",
+            Edit("storages[storage.data_ptr()]", "storages[storage.nbytes()]"),
+            see="01-views",
+        ),
+        Mistake(
+            "first-alone",
+            "You weighed the first tensor's storage and no other.",
+            Edit("for tensor in tensors:", "for tensor in tensors[:1]:"),
+            see="01-views",
+        ),
+        Mistake(
+            "four-bytes-each",
+            "You gave every value four bytes. These tensors differ in dtype: a storage knows its `nbytes()`.",
+            Edit("= storage.nbytes()", "= 4 * tensor.numel()"),
+            see="01-views",
+        ),
     ],
     hints=[
         "What do `w`, `w.T` and `w[-1]` have in common? `tensor.untyped_storage()` gives it.",
@@ -394,6 +449,8 @@ def draw_view(rng):
     strides = rng.choice(
         ([shape[1] + rng.randint(1, 6), 1], [1, shape[0] + rng.randint(1, 6)], [0, 3], [17, 2])
     )
+    if rng.random() < 0.5:
+        shape, strides = [*shape, rng.randint(2, 4)], [*strides, rng.randint(30, 40)]
     return {
         "shape": shape,
         "strides": strides,
@@ -418,6 +475,7 @@ BYTES_REACHED = Exercise(
         {"shape": [2, 3], "strides": [12, 2], "offset": 7, "element_bytes": 4},
         {"shape": [5, 7], "strides": [0, 1], "offset": 3, "element_bytes": 2},
         {"shape": [6], "strides": [9], "offset": 5, "element_bytes": 8},
+        {"shape": [2, 5, 3], "strides": [40, 7, 2], "offset": 1, "element_bytes": 2},
     ],
     draw=draw_view,
     case_text="shape {shape}, strides {strides}, offset {offset}, {element_bytes} B each",
@@ -458,6 +516,53 @@ BYTES_REACHED = Exercise(
             "That is the number of elements reached; each has {element_bytes} bytes.",
             Edit(" * element_bytes", ""),
             see="01-bytes",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "That is the number of bits; `element_bytes` counts bytes already.",
+            Edit(" * element_bytes", " * element_bytes * 8"),
+            see="01-strides",
+        ),
+        Mistake(
+            "two-axes-only",
+            "You followed the first two axes only. A view may have any number: go through all of them.",
+            Edit("zip(shape, strides, strict=True)", "zip(shape[:2], strides[:2], strict=True)"),
+            see="01-strides",
+        ),
+        Mistake(
+            "last-axis-left-out",
+            "The last axis is left out: the last element lies along that one too.",
+            Edit("zip(shape, strides, strict=True)", "zip(shape[:-1], strides[:-1], strict=True)"),
+            see="01-strides",
+        ),
+        Mistake(
+            "farthest-axis-only",
+            "You took the longest of the axes' reaches. The last element is at the end of every axis: they add up.",
+            Edit("last += (size - 1) * stride", "last = max(last, offset + (size - 1) * stride)"),
+            see="01-strides",
+        ),
+        Mistake(
+            "first-axis-only",
+            "You followed the first axis alone, all of its strides. Go to the last element of every axis and add that element.",
+            [
+                Edit(
+                    "for size, stride in zip(shape, strides, strict=True):",
+                    "for size, stride in [(shape[0], strides[0])]:",
+                ),
+                Edit("(size - 1)", "size"),
+                Edit("(last + 1)", "last"),
+            ],
+            see="01-strides",
+        ),
+        Mistake(
+            "elements-shown",
+            "You added the number of elements to the offset. The elements lie strides apart: the reach is not their number.",
+            [
+                Edit("last = offset", "last = 1"),
+                Edit("last += (size - 1) * stride", "last *= size"),
+                Edit("(last + 1)", "(offset + last)"),
+            ],
+            see="01-strides",
         ),
     ],
     hints=[
@@ -527,6 +632,18 @@ LAST_STATES = Exercise(
             Edit("-1]", "-1:]"),
             see="01-axes",
         ),
+        Mistake(
+            "last-feature",
+            "You took the last feature of every position: index −1 on the last axis. Positions are the second axis.",
+            Edit("[:, -1]", "[:, :, -1]"),
+            see="01-keep-measure",
+        ),
+        Mistake(
+            "last-but-one",
+            "A copy, and a small one, but of the last position but one. The last one is index −1.",
+            Edit("-1", "-2"),
+            see="01-keep-measure",
+        ),
     ],
     hints=[
         "First choose the values. Then ask whose storage they are in.",
@@ -548,7 +665,7 @@ def total_rounded(requests):
 
 def draw_requests(rng):
     some = [rng.randint(1, 5_000) for _ in range(rng.randint(2, 5))]
-    return {"requests": [*some, 512 * rng.randint(1, 9)]}
+    return {"requests": [*some, some[0], 512 * rng.randint(1, 9)]}
 
 
 ALLOCATED_BYTES = Exercise(
@@ -565,7 +682,7 @@ ALLOCATED_BYTES = Exercise(
     cases=[
         {"requests": [2]},
         {"requests": [512, 1_024]},
-        {"requests": [513, 100, 3_000]},
+        {"requests": [513, 300, 3_000]},
         {"requests": [262_144, 40, 40, 7]},
     ],
     draw=draw_requests,
@@ -607,6 +724,24 @@ ALLOCATED_BYTES = Exercise(
             "block is a multiple of 512 B.",
             Edit("-(-request // 512) * 512", "-(-request // 2**21) * 2**21"),
             see="01-allocator-predict",
+        ),
+        Mistake(
+            "each-size-once",
+            "You counted equal requests once. Two tensors of the same size get a block each.",
+            Edit("in requests)", "in set(requests))"),
+            see="01-allocator",
+        ),
+        Mistake(
+            "at-least-a-block",
+            "You gave small tensors 512 B and larger ones what they asked for. Those are rounded up to a multiple of 512 B as well.",
+            Edit("-(-request // 512) * 512", "max(512, request)"),
+            see="01-allocator",
+        ),
+        Mistake(
+            "to-the-nearest",
+            "You rounded to the nearest multiple of 512 B. A block must hold the tensor: round up.",
+            Edit("-(-request // 512)", "round(request / 512)"),
+            see="01-allocator",
         ),
     ],
     hints=[
@@ -715,6 +850,33 @@ RESERVED_BYTES = Exercise(
             Edit("segments * 2**21", "segments"),
             see="01-allocator",
         ),
+        Mistake(
+            "mega-for-mebi",
+            "You took a segment as 2,000,000 B. It has 2 MiB = 2,097,152 B.",
+            [Edit("2**21 // block", "2_000_000 // block"), Edit("segments * 2**21", "segments * 2_000_000")],
+            see="01-allocator",
+        ),
+        Mistake(
+            "always-one-more",
+            "Where the blocks fill their segments to the last one, yours reserves a segment more: round up, and leave a whole number as it is.",
+            Edit("-(-count // blocks_in_segment)", "(count // blocks_in_segment + 1)"),
+            see="01-allocator",
+        ),
+        Mistake(
+            "segments-of-one",
+            "You took segments of 1 MiB. Small tensors come from segments of 2 MiB.",
+            [Edit("2**21 // block", "2**20 // block"), Edit("segments * 2**21", "segments * 2**20")],
+            see="01-allocator",
+        ),
+        Mistake(
+            "segments-of-twenty",
+            "You took segments of 20 MiB. Those are for requests above 1 MiB; small tensors come from segments of 2 MiB.",
+            [
+                Edit("2**21 // block", "20 * 2**20 // block"),
+                Edit("segments * 2**21", "segments * 20 * 2**20"),
+            ],
+            see="01-allocator",
+        ),
     ],
     hints=[
         "First the block of one tensor, as in 1.7. Then: how many such blocks fit into 2 MiB = 2**21 B?",
@@ -808,7 +970,7 @@ COPY_SECONDS = Exercise(
     mistakes=[
         Mistake(
             "bits-for-bytes",
-            "Eight times too long: you sent {bits} bytes for each parameter; it has {bits} bits.",
+            "Eight times too long, as if each parameter had {bits} bytes and not bits, or a GB/s were a Gbit/s.",
             Edit(" / 8", ""),
             see="01-bytes",
         ),
@@ -842,10 +1004,40 @@ COPY_SECONDS = Exercise(
         ),
         Mistake(
             "twice-the-bytes",
-            "Twice too long: you sent the weights there and back, or counted gradients too. Only the "
-            "weights are copied, once.",
+            "Twice too long: you sent the weights there and back, or halved the bandwidth, or counted "
+            "gradients too. Only the weights are copied, once, at the rate given.",
             Edit("parameters *", "2 * parameters *"),
             see="01-link",
+        ),
+        Mistake(
+            "twice-the-rate",
+            "Half the time: you doubled the bandwidth. It is what goes one way, and the copy goes one way.",
+            Edit("(bandwidth_gb * 10**9)", "(2 * bandwidth_gb * 10**9)"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "whole-bytes",
+            "You cut bits / 8 to whole bytes: a value of {bits} bits then takes none.",
+            Edit("parameters * bits / 8", "parameters * (bits // 8)"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "always-bf16",
+            "You gave each parameter two bytes, as in BF16. This one has {bits} bits.",
+            Edit(" * bits / 8", " * 2"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "milliseconds",
+            "A thousand times too long: that counts milliseconds, or it takes the GB/s as MB/s.",
+            Edit("10**9", "10**6"),
+            see="01-bytes",
+        ),
+        Mistake(
+            "whole-seconds",
+            "You cut the seconds to whole numbers: divide with `/`, not `//`.",
+            Edit("8 / (", "8 // ("),
+            see="01-bytes",
         ),
     ],
     hints=[
@@ -944,6 +1136,48 @@ STEP_BYTES = Exercise(
             "with the rows.",
             Edit("states + kept", "rows * states + kept"),
             see="01-step",
+        ),
+        Mistake(
+            "no-moments",
+            "You have weights and gradients, 8 B a parameter. AdamW's two moments are missing.",
+            Edit(" + 2 * 4 * P", ""),
+            see="01-step-kept",
+        ),
+        Mistake(
+            "weights-alone",
+            "Of the model you have the weights alone, 4 B a parameter. Training adds a gradient and two moments for each.",
+            Edit("4 * P + 4 * P + 2 * 4 * P", "4 * P"),
+            see="01-step-kept",
+        ),
+        Mistake(
+            "elements-for-bytes",
+            "That is the number of values; each has four bytes in FP32.",
+            Edit("return states + kept", "return (states + kept) // 4"),
+            see="01-step-kept",
+        ),
+        Mistake(
+            "half-activations",
+            "You gave the activations two bytes a value. They are FP32 here, like the weights.",
+            Edit("4 * rows *", "2 * rows *"),
+            see="01-step-kept",
+        ),
+        Mistake(
+            "with-biases",
+            "You counted a bias for every output. These layers have none.",
+            Edit("sum(a * b for", "sum((a + 1) * b for"),
+            see="01-step-kept",
+        ),
+        Mistake(
+            "step-counters",
+            "You counted AdamW's step counters, 4 B for every layer. They are to be left out here.",
+            Edit("return states + kept", "return states + kept + 4 * (len(widths) - 1)"),
+            see="01-step-kept",
+        ),
+        Mistake(
+            "last-layer-left-out",
+            "The last layer's weights are missing: {widths} are one layer fewer than widths.",
+            Edit("zip(widths[:-1], widths[1:], strict=True)", "zip(widths[:-2], widths[1:-1], strict=True)"),
+            see="01-step-kept",
         ),
     ],
     hints=[

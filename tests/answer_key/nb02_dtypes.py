@@ -29,6 +29,24 @@ MODEL_STATES = Exercise(
             "112 GB",
             see="02-recall",
         ),
+        Mistake(
+            "eight-bytes",
+            "That is 8 bytes a parameter: one moment of two, or both of them in BF16, or the moments alone. Two moments in FP32 take 8, weights and gradients another 4.",
+            "56 GB",
+            see="02-recall",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "That is the number of bits; eight of them are a byte.",
+            "672 GB",
+            see="02-recall",
+        ),
+        Mistake(
+            "no-gradients-one-moment",
+            "That is 6 bytes a parameter: the gradients and one of the two moments are missing.",
+            "42 GB",
+            see="02-recall",
+        ),
     ],
     hints=[
         "Add the bytes of one parameter's weight, gradient and moments.",
@@ -135,7 +153,7 @@ FACTOR = Exercise(
     cases=[
         {"bits": "1100000011010000", "exponent_bits": 8},
         {"bits": "0100101010000000", "exponent_bits": 5},
-        {"bits": "01000101", "exponent_bits": 4},
+        {"bits": "01000011", "exponent_bits": 4},
         {"bits": "10111110", "exponent_bits": 5},
     ],
     draw=draw_factor,
@@ -175,6 +193,66 @@ FACTOR = Exercise(
             "whole-field",
             "The field f is a whole number; as a fraction it is divided by 2^m, m its number of bits.",
             Edit(" / 2 ** len(fraction)", ""),
+            see="02-bits",
+        ),
+        Mistake(
+            "cut-too-late",
+            "Your fraction begins one bit too late: it starts right behind the exponent's {exponent_bits} bits.",
+            Edit("bits[1 + exponent_bits :]", "bits[2 + exponent_bits :]"),
+            see="02-bits",
+        ),
+        Mistake(
+            "half-the-divisor",
+            "You divided by 2^(m−1). The field's first bit is worth 1/2, so it is f/2^m.",
+            Edit("2 ** len(fraction)", "2 ** (len(fraction) - 1)"),
+            see="02-bits",
+        ),
+        Mistake(
+            "twice-the-divisor",
+            "You divided by 2^(m+1). The field's first bit is worth 1/2, so it is f/2^m.",
+            Edit("2 ** len(fraction)", "2 ** (len(fraction) + 1)"),
+            see="02-bits",
+        ),
+        Mistake(
+            "read-as-decimal",
+            "You read the bits as decimal digits. `int(text, 2)` reads them as a binary number.",
+            [Edit("int(fraction, 2)", "int(fraction)"), Edit("2 ** len(fraction)", "10 ** len(fraction)")],
+            see="02-bits",
+        ),
+        Mistake(
+            "cut-to-whole",
+            "`//` cuts f/2^m to 0. Divide with `/`.",
+            Edit(", 2) / 2", ", 2) // 2"),
+            see="02-bits",
+        ),
+        Mistake(
+            "backwards",
+            "You read the field backwards: its first bit is the largest.",
+            Edit("int(fraction, 2)", "int(fraction[::-1], 2)"),
+            see="02-bits",
+        ),
+        Mistake(
+            "with-the-sign",
+            "You multiplied by the sign. It is a factor of its own in the table; the fraction's is positive.",
+            Edit(
+                "return 1 + int(fraction, 2) / 2 ** len(fraction)",
+                "return (-1) ** int(bits[0]) * (1 + int(fraction, 2) / 2 ** len(fraction))",
+            ),
+            see="02-bits",
+        ),
+        Mistake(
+            "exponent-for-fraction",
+            "You divided by 2 to the exponent's width. It is the fraction's number of bits that counts.",
+            Edit("2 ** len(fraction)", "2**exponent_bits"),
+            see="02-bits",
+        ),
+        Mistake(
+            "whole-value",
+            "You returned the whole value. The blank row holds the factor of the fraction alone.",
+            Edit(
+                "return 1 + int(fraction, 2) / 2 ** len(fraction)",
+                "return (-1) ** int(bits[0]) * (1 + int(fraction, 2) / 2 ** len(fraction)) * 2.0 ** (int(bits[1 : 1 + exponent_bits], 2) - 2 ** (exponent_bits - 1) + 1)",
+            ),
             see="02-bits",
         ),
     ],
@@ -296,6 +374,30 @@ DECODE = Exercise(
             Edit("2 ** len(fraction)", "(2 ** len(fraction) - 1)"),
             see="02-bits",
         ),
+        Mistake(
+            "subnormals-are-zero",
+            "You made every code with the exponent field 0 a zero. Those with a fraction are subnormals, part · 2^(1 − bias).",
+            Edit("return sign * part * 2.0 ** (1 - bias)", "return 0.0"),
+            see="02-bits",
+        ),
+        Mistake(
+            "half-the-divisor",
+            "You divided by 2^(m−1). The field's first bit is worth 1/2, so it is f/2^m.",
+            Edit("2 ** len(fraction)", "2 ** (len(fraction) - 1)"),
+            see="02-bits",
+        ),
+        Mistake(
+            "always-negative",
+            "Your value is negative whatever the first bit is. {bits} begins with 0.",
+            Edit('-1 if bits[0] == "1" else 1', "-1"),
+            see="02-bits",
+        ),
+        Mistake(
+            "cut-to-whole",
+            "`//` cuts f/2^m to 0. Divide with `/`.",
+            Edit(", 2) / 2", ", 2) // 2"),
+            see="02-bits",
+        ),
     ],
     hints=[
         "Three pieces: the sign, the stored exponent e, the fraction field f with its m bits.",
@@ -344,7 +446,7 @@ SPACING = Exercise(
     minutes=7,
     answer=spacing_at,
     cases=[
-        {"value": 300.0, "exponent_bits": 8, "fraction_bits": 7},
+        {"value": 480.0, "exponent_bits": 8, "fraction_bits": 7},
         {"value": -0.3125, "exponent_bits": 5, "fraction_bits": 10},
         {"value": 64.0, "exponent_bits": 5, "fraction_bits": 2},
         {"value": 0.0029296875, "exponent_bits": 4, "fraction_bits": 3},
@@ -391,6 +493,39 @@ SPACING = Exercise(
             Edit("2 - 2 **", "1 - 2 **"),
             see="02-subnormal",
         ),
+        Mistake(
+            "half-the-spacing",
+            "That is half the spacing: what is added must exceed it. Asked for is the distance to the next value.",
+            Edit("- fraction_bits)", "- fraction_bits - 1)"),
+            see="02-subnormal",
+        ),
+        Mistake(
+            "next-value",
+            "That is the next value itself. Asked for is the distance to it.",
+            Edit("return 2.0", "return abs(value) + 2.0"),
+            see="02-subnormal",
+        ),
+        Mistake(
+            "sign-kept",
+            "Your spacing is negative for a negative value; a distance is not.",
+            Edit("return 2.0", "return (-1.0 if value < 0 else 1.0) * 2.0"),
+            see="02-subnormal",
+        ),
+        Mistake(
+            "min-for-max",
+            "You took the smaller of the two exponents. Below the smallest normal value the spacing stays: the larger one.",
+            Edit("max(", "min("),
+            see="02-subnormal",
+        ),
+        Mistake(
+            "divided-by-bits",
+            "You divided by the number of fraction bits; the spacing is divided by 2 for each of them.",
+            Edit(
+                "2.0 ** (max(exponent, lowest) - fraction_bits)",
+                "2.0 ** max(exponent, lowest) / fraction_bits",
+            ),
+            see="02-subnormal",
+        ),
     ],
     hints=[
         "Between 2^e and 2^(e+1) there are 2^m equal steps. How long is one?",
@@ -408,7 +543,7 @@ def stalls_at(step, fraction_bits):
 
 def draw_stall(rng):
     whole = rng.choice((1, 1, 2, 3, 5, 6, 7, 8))
-    return {"step": whole * 2.0 ** rng.randint(-6, 3), "fraction_bits": rng.choice((3, 7, 10, 23))}
+    return {"step": whole * 2.0 ** rng.randint(-9, 3), "fraction_bits": rng.choice((3, 7, 10, 23))}
 
 
 STALL = Exercise(
@@ -427,6 +562,7 @@ STALL = Exercise(
         {"step": 0.25, "fraction_bits": 10},
         {"step": 0.3125, "fraction_bits": 3},
         {"step": 5.0, "fraction_bits": 23},
+        {"step": 0.0234375, "fraction_bits": 3},
     ],
     draw=draw_stall,
     case_text="adding {step} with {fraction_bits} fraction bits",
@@ -475,6 +611,51 @@ STALL = Exercise(
             ),
             see="02-stall",
         ),
+        Mistake(
+            "twice-too-high",
+            "That is twice too high: at half of it the step is half the spacing, which is lost already.",
+            Edit("fraction_bits + 1", "fraction_bits + 2"),
+            see="02-stall",
+        ),
+        Mistake(
+            "exponent-only",
+            "That is the exponent. The sum is 2 to that power.",
+            Edit(
+                "return 2.0 ** (math.ceil(math.log2(step)) + fraction_bits + 1)",
+                "return math.ceil(math.log2(step)) + fraction_bits + 1",
+            ),
+            see="02-stall",
+        ),
+        Mistake(
+            "to-the-nearest",
+            "You rounded log2 of the step to the nearest whole number. Half the spacing must reach the step: round up.",
+            Edit("math.ceil(math.log2(step))", "round(math.log2(step))"),
+            see="02-stall",
+        ),
+        Mistake(
+            "one-step-before",
+            "That is one step before: the sum still moves from there, once more.",
+            Edit(
+                "return 2.0 ** (math.ceil(math.log2(step)) + fraction_bits + 1)",
+                "return 2.0 ** (math.ceil(math.log2(step)) + fraction_bits + 1) - step",
+            ),
+            see="02-stall",
+        ),
+        Mistake(
+            "never-below-one",
+            "You started to look at 1, so a small step stalls there. It stalls below.",
+            Edit(
+                "return 2.0 ** (math.ceil(math.log2(step)) + fraction_bits + 1)",
+                "return max(1.0, 2.0 ** (math.ceil(math.log2(step)) + fraction_bits + 1))",
+            ),
+            see="02-stall",
+        ),
+        Mistake(
+            "step-cut-to-whole",
+            "You cut the step to a whole number.",
+            Edit("math.log2(step)", "math.log2(max(1, int(step)))"),
+            see="02-stall",
+        ),
     ],
     hints=[
         "The sum stalls at the first value whose spacing is at least twice the step.",
@@ -515,9 +696,10 @@ SCALE = Exercise(
     answer=largest_scale,
     cases=[
         {"gradients": [0.0003, -0.002, 0.0011], "largest": 65504.0},
-        {"gradients": [-3.0, 0.5, 1.25, 2.0], "largest": 57344.0},
+        {"gradients": [-9.0, 0.5, 1.25, 2.0], "largest": 57344.0},
         {"gradients": [1.75, 0.125], "largest": 448.0},
         {"gradients": [900.0, -20.0, 310.0], "largest": 240.0},
+        {"gradients": [1.5, -0.25], "largest": 57344.0},
     ],
     draw=draw_scale,
     case_text="gradients {gradients}, largest {largest}",
@@ -581,6 +763,27 @@ SCALE = Exercise(
             "That is the exponent. The scale is 2 to that power.",
             Edit("2.0 ** math", "math"),
             see="02-scaling",
+        ),
+        Mistake(
+            "upside-down",
+            "That is one over the scale: what the gradients are multiplied by afterwards.",
+            Edit("return 2.0 **", "return 2.0 ** -"),
+            see="02-scaler",
+        ),
+        Mistake(
+            "always-fp16",
+            "You took FP16's 65,504 whatever was given. Here the largest value is {largest}.",
+            Edit("largest / amax", "65504 / amax"),
+            see="02-scaler",
+        ),
+        Mistake(
+            "half", "Twice your scale still fits.", Edit("return 2.0", "return 0.5 * 2.0"), see="02-scaler"
+        ),
+        Mistake(
+            "to-the-nearest",
+            "You rounded the exponent to the nearest whole number. Upwards, the largest gradient overflows: use floor.",
+            Edit("math.floor(", "round("),
+            see="02-scaler",
         ),
     ],
     hints=[
@@ -646,6 +849,47 @@ CASTS = Exercise(
             "last-layer-left-out",
             "The last layer is the one that is certainly kept. It is the first that can be left out.",
             Edit("zip(widths[1:-1], widths[2:], strict=True)", "zip(widths[:-2], widths[1:-1], strict=True)"),
+            see="02-kept",
+        ),
+        Mistake(
+            "last-alone",
+            "You kept the last layer's copy alone. Every layer but the first has one.",
+            Edit(
+                "zip(widths[1:-1], widths[2:], strict=True)",
+                "[(widths[-2], widths[-1])] if len(widths) > 2 else []",
+            ),
+            see="02-kept",
+        ),
+        Mistake(
+            "two-layers-left-out",
+            "You left out two layers. Only the first needs no copy.",
+            Edit("zip(widths[1:-1], widths[2:], strict=True)", "zip(widths[2:-1], widths[3:], strict=True)"),
+            see="02-kept",
+        ),
+        Mistake(
+            "first-and-last-left-out",
+            "You left out the first layer and the last. Only the first needs no copy.",
+            Edit(
+                "zip(widths[1:-1], widths[2:], strict=True)", "zip(widths[1:-2], widths[2:-1], strict=True)"
+            ),
+            see="02-kept",
+        ),
+        Mistake(
+            "with-biases",
+            "You counted a bias for every output. These layers have none.",
+            Edit("* d_in * d_out", "* (d_in + 1) * d_out"),
+            see="02-kept",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "That is in bits; each value takes two bytes.",
+            Edit("2 * d_in", "16 * d_in"),
+            see="02-kept",
+        ),
+        Mistake(
+            "with-the-parameters",
+            "You counted the FP32 weights beside their copies. They are parameters, stored anyway.",
+            Edit("2 * d_in", "6 * d_in"),
             see="02-kept",
         ),
     ],
@@ -779,6 +1023,49 @@ LARGEST = Exercise(
             Edit("(exponent_bits - 1) - 1", "(exponent_bits - 1)"),
             see="02-bits",
         ),
+        Mistake(
+            "nan-as-ieee",
+            'With "nan" the top exponent holds values; only the code of all ones is none. You gave all of it up.',
+            Edit(
+                '    if specials == "nan":\n        fraction -= 1',
+                '    if specials == "nan":\n        field -= 1',
+            ),
+            see="02-e4m3",
+        ),
+        Mistake(
+            "no-leading-one",
+            "You left out the leading 1 of a normal value: 1 + f/2^m.",
+            Edit("(1 + fraction /", "(fraction /"),
+            see="02-e4m3",
+        ),
+        Mistake(
+            "no-bias",
+            "You took the stored exponent as it stands; the bias is taken off.",
+            Edit("(field - bias)", "field"),
+            see="02-e4m3",
+        ),
+        Mistake(
+            "exponent-too-high",
+            "Your exponent is one too high. The field of all ones is 2^{exponent_bits} − 1, and the bias is taken off.",
+            Edit("2**exponent_bits - 1", "2**exponent_bits"),
+            see="02-e4m3",
+        ),
+        Mistake(
+            "a-bit-too-many",
+            "You took one fraction bit too many.",
+            Edit(
+                "    field = 2**exponent_bits - 1", "    fraction_bits += 1\n    field = 2**exponent_bits - 1"
+            ),
+            see="02-e4m3",
+        ),
+        Mistake(
+            "a-bit-too-few",
+            "You took one fraction bit too few.",
+            Edit(
+                "    field = 2**exponent_bits - 1", "    fraction_bits -= 1\n    field = 2**exponent_bits - 1"
+            ),
+            see="02-e4m3",
+        ),
     ],
     hints=[
         "Start from the code of all ones and take away what is no number.",
@@ -795,11 +1082,12 @@ def scale_bytes(rows, columns, block, scale_bits):
 
 def draw_scales(rng):
     block = rng.choice((16, 32, 128))
+    rows = rng.choice((3, 5, 11, 64, 100))
     return {
-        "rows": rng.choice((3, 5, 11, 64, 100)),
+        "rows": rows,
         "columns": block * rng.randint(1, 40) + rng.choice((0, 1, 7, 12)),
         "block": block,
-        "scale_bits": rng.choice((8, 16, 32)),
+        "scale_bits": rng.choice((8, 16, 32) if rows % 2 else (4, 8, 16, 32)),  # whole bytes
     }
 
 
@@ -818,6 +1106,7 @@ SCALES = Exercise(
         {"rows": 3, "columns": 100, "block": 32, "scale_bits": 8},
         {"rows": 5, "columns": 64, "block": 16, "scale_bits": 16},
         {"rows": 11, "columns": 130, "block": 128, "scale_bits": 32},
+        {"rows": 2, "columns": 48, "block": 16, "scale_bits": 4},
     ],
     draw=draw_scales,
     case_text="{rows} × {columns}, blocks of {block}, scales of {scale_bits} bits",
@@ -854,6 +1143,44 @@ SCALES = Exercise(
             see="02-blocks",
         ),
         Mistake("one-row", "That is one of the {rows} rows.", Edit("rows * -", "-"), see="02-blocks"),
+        Mistake(
+            "part-of-a-scale",
+            "You counted a part of a scale for the rest of a row. A block that is not full has a whole one.",
+            [Edit("-(-columns // block)", "columns / block"), Edit("scale_bits // 8", "scale_bits / 8")],
+            see="02-ex12-prompt",
+        ),
+        Mistake(
+            "along-columns",
+            "You cut the columns into blocks. They run along the rows.",
+            Edit("rows * -(-columns // block)", "columns * -(-rows // block)"),
+            see="02-ex12-prompt",
+        ),
+        Mistake(
+            "with-elements",
+            "That is the total. The blank row holds the scales alone.",
+            Edit(
+                "return blocks * scale_bits // 8", "return rows * columns * 4 // 8 + blocks * scale_bits // 8"
+            ),
+            see="02-ex12-prompt",
+        ),
+        Mistake(
+            "always-one-more",
+            "Where a row is a whole number of blocks, yours has a scale too many.",
+            Edit("-(-columns // block)", "(columns // block + 1)"),
+            see="02-ex12-prompt",
+        ),
+        Mistake(
+            "scale-as-element",
+            "You gave a scale four bits, like an element. It has {scale_bits}.",
+            Edit("* scale_bits //", "* 4 //"),
+            see="02-ex12-prompt",
+        ),
+        Mistake(
+            "whole-bytes",
+            "You cut a scale's bits to whole bytes before you multiplied: {scale_bits} bits are not a whole number of bytes.",
+            Edit("blocks * scale_bits // 8", "blocks * (scale_bits // 8)"),
+            see="02-ex12-prompt",
+        ),
     ],
     hints=[
         "How many blocks has one row, the one that is not full among them?",
@@ -1036,6 +1363,36 @@ QUANTIZE = Exercise(
             Edit("scales.append(scale)", "scales.append(1 / scale)"),
             see="02-quantize-round",
         ),
+        Mistake(
+            "always-fp4",
+            "You took e_max = 2, which is E2M1's. Here the format is {element}.",
+            Edit("top = math.floor(math.log2(largest(element).value))", "top = 2"),
+            see="02-blocks",
+        ),
+        Mistake(
+            "not-saturated",
+            "You left `saturate=True` out: what exceeds the largest element is to be cut off to it.",
+            Edit(", saturate=True", ""),
+            see="02-blocks",
+        ),
+        Mistake(
+            "log-to-the-nearest",
+            "You rounded log2 of the largest magnitude to the nearest whole number. The rule rounds down.",
+            Edit("math.floor(math.log2(amax))", "round(math.log2(amax))"),
+            see="02-blocks",
+        ),
+        Mistake(
+            "to-whole-numbers",
+            "You rounded to whole numbers. An element is a value of {element}: `rounded` knows them.",
+            Edit("rounded(value / scale, element, saturate=True)", "float(round(value / scale))"),
+            see="02-blocks",
+        ),
+        Mistake(
+            "one-too-many",
+            "Your scale is twice too large: e_max is the exponent of the format's largest power of two.",
+            Edit("- top)", "- top + 1)"),
+            see="02-blocks",
+        ),
     ],
     hints=[
         "Go through the row in steps of `block`; a slice at the end is shorter by itself.",
@@ -1129,6 +1486,42 @@ STORED = Exercise(
             "You gave the kept parameters 32 bits each; BF16 has 16.",
             Edit("kept * 16", "kept * 32"),
             see="02-ex14-prompt",
+        ),
+        Mistake(
+            "scales-of-the-kept",
+            "You counted scales for the parameters that stay in BF16. Only quantized ones have them.",
+            Edit("scales = quantized //", "scales = parameters //"),
+            see="02-ex14-fault",
+        ),
+        Mistake(
+            "scale-for-each",
+            "You gave each value a scale. Each {block} share one.",
+            Edit("quantized // block * scale_bits", "quantized * scale_bits"),
+            see="02-ex14-fault",
+        ),
+        Mistake(
+            "whole-bytes",
+            "You cut {bits} bits to whole bytes before you multiplied.",
+            Edit(
+                "(quantized * bits + scales + kept * 16) // 8",
+                "quantized * (bits // 8) + (scales + kept * 16) // 8",
+            ),
+            see="02-ex14-fault",
+        ),
+        Mistake(
+            "kept-in-bits",
+            "You gave the kept parameters 16 bytes each; BF16 has 16 bits.",
+            Edit("kept * 16", "kept * 128"),
+            see="02-ex14-fault",
+        ),
+        Mistake(
+            "twice-and-a-byte",
+            "Two slips: the kept parameters are counted twice, and a scale has {scale_bits} bits.",
+            [
+                Edit("quantized = parameters - kept", "quantized = parameters"),
+                Edit("// block * scale_bits", "// block * 8"),
+            ],
+            see="02-ex14-fault",
         ),
     ],
     hints=[

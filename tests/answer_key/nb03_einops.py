@@ -41,6 +41,18 @@ STATES = Exercise(
         ),
         Mistake("all-fp32", "Weights and gradients are BF16 here: 2 bytes each, not 4.", "48 GB"),
         Mistake("gib-for-gb", "33.5 is the number of GiB (2^30 bytes each); a GB has 10^9.", "33.5 GB"),
+        Mistake("weights-only", "That is the weights alone, 2 bytes each.", "6 GB", see=""),
+        Mistake("no-gradients", "The gradients are missing: 2 bytes for each parameter.", "30 GB", see=""),
+        Mistake("bits-for-bytes", "That is the number of bits; eight of them are a byte.", "288 GB", see=""),
+        Mistake(
+            "seven-billion", "That is for 7 billion parameters; this model has 3 billion.", "84 GB", see=""
+        ),
+        Mistake(
+            "two-missing",
+            "That is 6 bytes a parameter: the gradients and one of the two moments are missing.",
+            "18 GB",
+            see="",
+        ),
     ],
     hints=[
         "Four rows: weights, gradients, and AdamW's two moments.",
@@ -72,6 +84,19 @@ EXPANDED = Exercise(
             "0 B",
         ),
         Mistake("elements", "That is the number of values; each takes four bytes in FP32.", "768 B"),
+        Mistake("as-bf16", "You gave each value two bytes; FP32 has four.", "1536 B", see=""),
+        Mistake(
+            "rows-for-columns",
+            "You weighed 1,024 values. The row that is repeated has 768.",
+            "4096 B",
+            see="",
+        ),
+        Mistake(
+            "expanded-elements",
+            "That is the number of values that `rows` shows. Behind them are 768, of four bytes each.",
+            "786432 B",
+            see="",
+        ),
     ],
     hints=[
         "Does `expand` make new values, or a new way to read the old ones?",
@@ -279,6 +304,46 @@ GROUPED = Exercise(
             Edit('rearrange(out, "batch kv group query dim -> batch (kv group) query dim")', "out"),
             see="03-split",
         ),
+        Mistake(
+            "multiplied-by-the-scale",
+            "You multiplied the scores by √dim; they are divided by it.",
+            Edit("S / Q.shape[-1] ** 0.5", "S * Q.shape[-1] ** 0.5"),
+            see="03-split",
+        ),
+        Mistake(
+            "scaled-by-keys",
+            "You divided by the root of the number of keys. It is dim that the scores sum over.",
+            Edit("S / Q.shape[-1] ** 0.5", "S / K.shape[2] ** 0.5"),
+            see="03-split",
+        ),
+        Mistake(
+            "one-kv-head",
+            "All your query heads use KV head 0. Each group has its own.",
+            Edit("    S = einsum", "    K, V = K[:, :1].expand_as(K), V[:, :1].expand_as(V)\n    S = einsum"),
+            see="03-split",
+        ),
+        Mistake(
+            "interleaved-unscaled",
+            "Two slips: neighbours share a KV head, `(kv group)`, and the scores are divided by √dim.",
+            [
+                Edit(
+                    '"batch (kv group) query dim -> batch kv group query dim"',
+                    '"batch (group kv) query dim -> batch kv group query dim"',
+                ),
+                Edit(
+                    'batch kv group query dim -> batch (kv group) query dim")\n',
+                    'batch kv group query dim -> batch (group kv) query dim")\n',
+                ),
+                Edit("S / Q.shape[-1] ** 0.5", "S"),
+            ],
+            see="03-split",
+        ),
+        Mistake(
+            "queries-unscaled",
+            "Two slips: the softmax runs over the keys, and the scores are divided by √dim before it.",
+            [Edit("softmax(dim=-1)", "softmax(dim=-2)"), Edit("S / Q.shape[-1] ** 0.5", "S")],
+            see="03-split",
+        ),
     ],
     equivalent=[
         "Q = rearrange(Q, 'batch (kv group) query dim -> batch kv group query dim', kv=V.shape[1])"
@@ -381,7 +446,11 @@ def mask_ignored(x, mask):
 def masked_case(rng, batch, position, feature):
     """Every example has real positions and padded ones, and no two examples as many."""
     lengths = rng.sample(range(1, position), batch)
-    mask = [[place < length for place in range(position)] for length in lengths]
+    starts = [(position - length) * (example % 2) for example, length in enumerate(lengths)]
+    mask = [
+        [start <= place < start + length for place in range(position)]  # padded behind, or before
+        for start, length in zip(starts, lengths, strict=True)
+    ]
     return {"x": tensor(rng, batch, position, feature), "mask": {"array": mask, "dtype": "bool"}}
 
 
@@ -448,6 +517,33 @@ MASKED = Exercise(
             "You summed over the batch as well: `batch` has to stand after the arrow.",
             [Edit("-> batch feature", "-> feature"), Edit("-> batch 1", "-> 1")],
             see="03-scores",
+        ),
+        Mistake(
+            "inverted-sum",
+            "Two slips: that is the sum over the padding. The mask is True where a position is real, and a mean divides by their number.",
+            [Edit("real = mask.to(x.dtype)", "real = (~mask).to(x.dtype)"), Edit("total / count", "total")],
+            see="03-pool",
+        ),
+        Mistake(
+            "inverted-numerator",
+            "You added up the padding and divided by the number of real positions: the mask is upside down in the sum.",
+            Edit("einsum(x, real,", "einsum(x, 1 - real,"),
+            see="03-pool",
+        ),
+        Mistake(
+            "one-more",
+            "You divided by one more than the number of real positions.",
+            Edit("total / count", "total / (count + 1)"),
+            see="03-pool",
+        ),
+        Mistake(
+            "first-positions",
+            "You averaged the first positions, as many as are real. The real ones may stand elsewhere: use the mask itself.",
+            Edit(
+                "    total = einsum",
+                "    real = real.sort(dim=1, descending=True).values\n    total = einsum",
+            ),
+            see="03-pool",
         ),
     ],
     hints=[
@@ -525,6 +621,36 @@ MENDED = Exercise(
             Edit("(S / Q.shape[-1] ** 0.5)", "S"),
             see="03-scale",
         ),
+        Mistake(
+            "scale-not-rooted",
+            "The names are right; the scores are to be divided by √dim, not by dim.",
+            Edit("** 0.5", "** 1.0"),
+            see="03-typo-batch",
+        ),
+        Mistake(
+            "dim-misspelt",
+            "A new slip: in the first pattern `dim` stands once in each operand under two names, and each is summed alone.",
+            Edit("batch key dim -> batch query key", "batch key dimm -> batch query key"),
+            see="03-typo-batch",
+        ),
+        Mistake(
+            "batch-and-scale",
+            "Two slips: in the first pattern `batch` is still misspelt, and the division by √dim got lost.",
+            [
+                Edit("batch key dim -> batch query key", "bach key dim -> batch query key"),
+                Edit("S / Q.shape[-1] ** 0.5", "S"),
+            ],
+            see="03-typo-batch",
+        ),
+        Mistake(
+            "key-and-softmax",
+            "Two slips: in the last pattern `key` is still misspelt, and the softmax no longer runs over the keys.",
+            [
+                Edit("batch key dim -> batch query dim", "batch keys dim -> batch query dim"),
+                Edit("softmax(dim=-1)", "softmax(dim=-2)"),
+            ],
+            see="03-typo-batch",
+        ),
     ],
     equivalent=[
         "A = (S / K.shape[-1] ** 0.5).softmax(dim=-1)  # Q, K and V have the same dim",
@@ -586,7 +712,7 @@ LONELY = Exercise(
     cases=[
         {"pattern": "batch query dim, batch key dimm -> batch query key"},
         {"pattern": "batch head query key, batch head key dim -> batch head query dim"},
-        {"pattern": "row width, depth column -> row column"},
+        {"pattern": "row d_1, d_2 column -> row column"},
         {"pattern": "batch position d_in, bach position d_out -> d_in d_out"},
     ],
     draw=draw_lonely,
@@ -623,6 +749,42 @@ LONELY = Exercise(
             "The names are right; they are wanted in alphabetical order.",
             Edit("sorted(", "list("),
             see="03-ex9-prompt",
+        ),
+        Mistake(
+            "arrow-counted",
+            "You counted the arrow `->` as a name.",
+            Edit('.replace("->", " ")', ""),
+            see="03-typo",
+        ),
+        Mistake(
+            "backwards",
+            "The names are right, and in the order from z to a.",
+            Edit("== 1)", "== 1)[::-1]"),
+            see="03-typo",
+        ),
+        Mistake(
+            "twice-for-once",
+            "You listed the names that stand twice. The lonely ones stand once.",
+            Edit("== 1", "== 2"),
+            see="03-typo",
+        ),
+        Mistake(
+            "first-input-alone",
+            "You listed the lonely names of the first input alone. The second's count as well.",
+            Edit(
+                "if names.count(name) == 1",
+                'if names.count(name) == 1 and name in pattern.partition(",")[0].split()',
+            ),
+            see="03-typo",
+        ),
+        Mistake(
+            "letters-only",
+            "You took names apart at underscores and digits; `d_in` is one name.",
+            Edit(
+                'pattern.replace(",", " ").replace("->", " ").split()',
+                '"".join(c if c.isalpha() else " " for c in pattern).split()',
+            ),
+            see="03-typo",
         ),
     ],
     hints=[
@@ -684,7 +846,9 @@ MERGE = Exercise(
         {"shape": [5, 2, 3], "strides": [3, 15, 1], "axis": 0, "element_bytes": 4},
         {"shape": [7, 2, 3], "strides": [3, 21, 1], "axis": 1, "element_bytes": 1},
         {"shape": [5, 2, 3, 7], "strides": [7, 105, 35, 1], "axis": 1, "element_bytes": 8},
-        {"shape": [2, 3, 5], "strides": [1, 10, 2], "axis": 1, "element_bytes": 4},
+        {"shape": [2, 3, 5], "strides": [1, 10, 2], "axis": 1, "element_bytes": 1},
+        {"shape": [5, 3, 2], "strides": [10, 2, 1], "axis": 0, "element_bytes": 2},
+        {"shape": [2, 3, 5], "strides": [30, 10, 1], "axis": 1, "element_bytes": 2},
     ],
     draw=draw_merge,
     case_text="shape {shape}, strides {strides}, axis {axis}, {element_bytes} B a value",
@@ -731,6 +895,36 @@ MERGE = Exercise(
             "elements-for-bytes",
             "That is the number of values copied; each has {element_bytes} bytes.",
             Edit("prod(shape) * element_bytes", "prod(shape)"),
+            see="03-view",
+        ),
+        Mistake(
+            "bits-for-bytes",
+            "That is in bits; `element_bytes` counts bytes already.",
+            Edit("* element_bytes", "* element_bytes * 8"),
+            see="03-view",
+        ),
+        Mistake(
+            "always-fp32",
+            "You gave every value four bytes. Here it has {element_bytes}.",
+            Edit("* element_bytes", "* 4"),
+            see="03-view",
+        ),
+        Mistake(
+            "merged-axes-alone",
+            "You copied the two merged axes alone. The copy holds the whole tensor.",
+            Edit("prod(shape)", "shape[axis] * shape[axis + 1]"),
+            see="03-view",
+        ),
+        Mistake(
+            "condition-inverted",
+            "It is the other way about: where the outer stride is the inner size times the inner stride, nothing is copied.",
+            Edit("== shape", "!= shape"),
+            see="03-view",
+        ),
+        Mistake(
+            "axis-before",
+            "You looked at the axis before: `axis` and `axis + 1` are merged.",
+            Edit("    if strides", "    axis = max(axis - 1, 0)\n    if strides"),
             see="03-view",
         ),
     ],
@@ -802,9 +996,9 @@ def draw_scores(rng):
         "batch": batch,
         "head": head,
         "query": query,
-        "key": key,
+        "key": 2 * key,
         "dim": dim,
-        "bits": rng.choice((8, 16, 32)),
+        "bits": rng.choice((4, 8, 16, 32)),
     }
 
 
@@ -822,7 +1016,7 @@ SCORES_ROW = Exercise(
     cases=[
         {"batch": 2, "head": 3, "query": 5, "key": 7, "dim": 11, "bits": 16},
         {"batch": 3, "head": 7, "query": 2, "key": 13, "dim": 5, "bits": 32},
-        {"batch": 1, "head": 32, "query": 4096, "key": 1000, "dim": 128, "bits": 8},
+        {"batch": 1, "head": 32, "query": 4096, "key": 1000, "dim": 128, "bits": 4},
     ],
     draw=draw_scores,
     case_text="batch={batch}, head={head}, query={query}, key={key}, dim={dim}, {bits} bits",
@@ -850,6 +1044,51 @@ SCORES_ROW = Exercise(
             "That is the number of bits; eight of them are a byte.",
             Edit(" // 8", ""),
             see="03-cost",
+        ),
+        Mistake(
+            "total-instead",
+            "That is the total. The blank row holds the scores alone.",
+            Edit(
+                "batch * head * query * key * bits",
+                "batch * head * (query * key + query * dim + key * dim) * bits",
+            ),
+            see="03-scores",
+        ),
+        Mistake(
+            "flops",
+            "That is the FLOPs of the contraction. Asked for are the bytes of its result.",
+            Edit("* key * bits // 8", "* key * dim * 2"),
+            see="03-scores",
+        ),
+        Mistake(
+            "elements-only",
+            "That is the number of scores. Each takes {bits} bits.",
+            Edit(" * bits // 8", ""),
+            see="03-scores",
+        ),
+        Mistake(
+            "read-as-well",
+            "You counted the scores twice; they are written once.",
+            Edit("return batch", "return 2 * batch"),
+            see="03-scores",
+        ),
+        Mistake(
+            "always-bf16",
+            "You gave each score two bytes, as in BF16. Here it has {bits} bits.",
+            Edit("* bits // 8", "* 2"),
+            see="03-scores",
+        ),
+        Mistake(
+            "dim-for-key",
+            "You took dim where key belongs: a query has a score for every key.",
+            Edit("* key * bits", "* dim * bits"),
+            see="03-scores",
+        ),
+        Mistake(
+            "whole-bytes",
+            "You cut bits / 8 to whole bytes before you multiplied: a score of {bits} bits then takes none.",
+            Edit("* bits // 8", "* (bits // 8)"),
+            see="03-scores",
         ),
     ],
     hints=[
@@ -999,6 +1238,33 @@ INTENSITY = Exercise(
             Edit("flops / (values * bits / 8)", "(values * bits / 8) / flops"),
             see="03-cost",
         ),
+        Mistake(
+            "output-read-too",
+            "You counted the output twice; it is written once and not read.",
+            Edit("(left, right, output)", "(left, right, output, output)"),
+            see="03-cost",
+        ),
+        Mistake(
+            "flops-alone",
+            "That is the FLOPs. Intensity divides them by the bytes.",
+            Edit("return flops / (values * bits / 8)", "return flops"),
+            see="03-cost",
+        ),
+        Mistake(
+            "always-bf16",
+            "You gave every value 16 bits. Here it has {bits}.",
+            Edit("values * bits / 8", "values * 2"),
+            see="03-cost",
+        ),
+        Mistake(
+            "upside-down-fma",
+            "Two slips: intensity is FLOPs for each byte, and a multiply and its add are two.",
+            [
+                Edit("flops = 2 *", "flops ="),
+                Edit("flops / (values * bits / 8)", "(values * bits / 8) / flops"),
+            ],
+            see="03-cost",
+        ),
     ],
     hints=[
         "FLOPs need every axis once; bytes need every tensor once, the output among them.",
@@ -1031,7 +1297,7 @@ def draw_qkv(rng):
         "num_attention_heads": heads,
         "num_key_value_heads": kv,
         "head_dim": head_dim,
-        "bits": rng.choice((8, 16, 32)),
+        "bits": rng.choice((4, 8, 16, 32)),
     }
 
 
@@ -1059,7 +1325,7 @@ CALCULATOR = Exercise(
             "num_attention_heads": 16,
             "num_key_value_heads": 2,
             "head_dim": 256,
-            "bits": 8,
+            "bits": 4,
         },
         {"hidden_size": 35, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 3, "bits": 32},
     ],
@@ -1106,6 +1372,57 @@ CALCULATOR = Exercise(
             "bits-for-bytes",
             "That is the number of bits; eight of them are a byte.",
             Edit(" // 8", ""),
+        ),
+        Mistake(
+            "queries-twice",
+            "You counted Q twice. Each of Q, K and V stands once.",
+            Edit(
+                "num_attention_heads + 2 * num_key_value_heads",
+                "2 * (num_attention_heads + num_key_value_heads)",
+            ),
+            see="03-split",
+        ),
+        Mistake(
+            "two-query-heads",
+            "You counted Q twice and one of K and V. It is Q once, K and V once each.",
+            Edit(
+                "num_attention_heads + 2 * num_key_value_heads",
+                "2 * num_attention_heads + num_key_value_heads",
+            ),
+            see="03-split",
+        ),
+        Mistake(
+            "queries-left-out",
+            "K and V are there; Q is missing.",
+            Edit("num_attention_heads + 2 *", "2 *"),
+            see="03-split",
+        ),
+        Mistake(
+            "hidden-for-queries",
+            "You gave Q the hidden size. It has {num_attention_heads} heads of {head_dim}.",
+            Edit(
+                "return heads * head_dim * bits // 8",
+                "return (hidden_size + 2 * num_key_value_heads * head_dim) * bits // 8",
+            ),
+            see="03-split",
+        ),
+        Mistake(
+            "always-bf16",
+            "You gave every value two bytes, as in BF16. Here it has {bits} bits.",
+            Edit("* bits // 8", "* 2"),
+            see="03-split",
+        ),
+        Mistake(
+            "whole-bytes",
+            "You cut bits / 8 to whole bytes before you multiplied: a value of {bits} bits then takes none.",
+            Edit("* bits // 8", "* (bits // 8)"),
+            see="03-split",
+        ),
+        Mistake(
+            "weights",
+            "That is the size of the weights that make Q, K and V, for every input feature. Asked for is one token's Q, K and V.",
+            Edit("return heads", "return hidden_size * heads"),
+            see="03-split",
         ),
     ],
     hints=[

@@ -42,6 +42,19 @@ X_BYTES = Exercise(
         ),
         Mistake("elements-only", "That is the number of elements; each takes two bytes in BF16.", "2.10 MB"),
         Mistake("mib-for-mb", "It is 4 MiB (2^20 bytes each); a megabyte is 10^6 bytes.", "4.00 MB"),
+        Mistake("one-row", "That is one of the 512 rows.", "8192 B", see=""),
+        Mistake(
+            "sizes-added", "You added the sizes. Every row has 4096 values: multiply.", "0.009216 MB", see=""
+        ),
+        Mistake(
+            "fp32-mib", "Two slips: BF16 has two bytes, and a megabyte is 10⁶ bytes, not 2²⁰.", "8 MB", see=""
+        ),
+        Mistake(
+            "elements-mib",
+            "Two slips: each of the 2 million values takes two bytes, and a megabyte is 10⁶ bytes, not 2²⁰.",
+            "2 MB",
+            see="",
+        ),
     ],
     hints=[
         "Logical bytes are elements times bytes per element.",
@@ -97,6 +110,15 @@ ROW_KEEPS = Exercise(
         ),
         Mistake("freed", "`del X` removes the name; the row still needs the storage.", "0 MB"),
         Mistake("eight-bytes", "You gave each value eight bytes; FP32 has four.", "8 MB"),
+        Mistake("elements", "That is the number of values; each takes four bytes in FP32.", "1 MB", see=""),
+        Mistake("as-bf16", "You gave each value two bytes; FP32 has four.", "2 MB", see=""),
+        Mistake("bits-for-bytes", "That is the number of bits; eight of them are a byte.", "32 MB", see=""),
+        Mistake(
+            "row-elements",
+            "That is the number of the row's values. The row keeps the whole storage of X alive, in bytes.",
+            "1000 B",
+            see="",
+        ),
     ],
     hints=[
         "A row of a tensor is a view of it.",
@@ -151,6 +173,54 @@ ADDITIONS = Exercise(
             "That is the ledger's total; the row holds the additions alone.",
             Edit("(d_in - 1)", "(2 * d_in - 1)"),
             see="04-count-by-hand",
+        ),
+        Mistake(
+            "one-less-in-all",
+            "You took one addition off in all. Each of the M·d_out sums saves one.",
+            Edit("M * d_out * (d_in - 1)", "M * d_out * d_in - 1"),
+            see="04-forward",
+        ),
+        Mistake(
+            "sums-over-rows",
+            "You summed over the rows. Each output is a sum over d_in.",
+            Edit("M * d_out * (d_in - 1)", "d_in * d_out * (M - 1)"),
+            see="04-forward",
+        ),
+        Mistake(
+            "two-less",
+            "You took two additions off each sum; only the first term is added to nothing.",
+            Edit("d_in - 1", "d_in - 2"),
+            see="04-forward",
+        ),
+        Mistake(
+            "one-more",
+            "A sum of {d_in} terms takes {d_in} − 1 additions, not {d_in} + 1.",
+            Edit("d_in - 1", "d_in + 1"),
+            see="04-forward",
+        ),
+        Mistake(
+            "one-output",
+            "That is one output; there are M·d_out of them.",
+            Edit("M * d_out * (d_in - 1)", "d_in - 1"),
+            see="04-forward",
+        ),
+        Mistake(
+            "like-inputs",
+            "You counted the entries of X. Each of the M·d_out outputs takes d_in − 1 additions.",
+            Edit("M * d_out * (d_in - 1)", "M * d_in"),
+            see="04-forward",
+        ),
+        Mistake(
+            "twice",
+            "Twice too many: each output has d_in − 1 additions, and the multiplications have their own row.",
+            Edit("return M", "return 2 * M"),
+            see="04-forward",
+        ),
+        Mistake(
+            "half",
+            "Half of it: an addition is a FLOP of its own.",
+            Edit("(d_in - 1)", "(d_in - 1) / 2"),
+            see="04-forward",
         ),
     ],
     hints=[
@@ -262,6 +332,57 @@ CONTRACTION = Exercise(
             last_summed_axis,
             see="04-pattern",
         ),
+        Mistake(
+            "additions-alone",
+            "You counted the additions alone. For each there is a multiplication too, and one more.",
+            Edit("2 * terms - 1", "terms - 1 + 0 * 2 if terms > 1 else 0"),
+            see="04-forward",
+        ),
+        Mistake(
+            "one-less-in-all",
+            "You took one addition off in all. Each output saves one.",
+            Edit("outputs * (2 * terms - 1)", "outputs * 2 * terms - 1"),
+            see="04-forward",
+        ),
+        Mistake(
+            "empty-sum",
+            "Where nothing is summed, the sum has one term: one multiplication and no addition.",
+            Edit(
+                "terms = prod(sizes[axis] for axis in summed)",
+                "terms = prod(sizes[axis] for axis in summed) if summed else 0",
+            ),
+            see="04-forward",
+        ),
+        Mistake(
+            "sizes-added",
+            "You added the sizes of the summed axes. The sum has a term for every combination: multiply.",
+            Edit("terms = prod(", "terms = sum("),
+            see="04-forward",
+        ),
+        Mistake(
+            "each-output-alone",
+            "That is one output's FLOPs. There are as many outputs as the sizes after the arrow multiply to.",
+            Edit("return outputs * ", "return "),
+            see="04-forward",
+        ),
+        Mistake(
+            "first-input-saved",
+            "You took the size of the first input off. It is each output that saves an addition.",
+            Edit(
+                "outputs * (2 * terms - 1)",
+                'outputs * 2 * terms - prod(sizes[axis] for axis in pattern.partition(",")[0].split())',
+            ),
+            see="04-forward",
+        ),
+        Mistake(
+            "shared-axes-alone",
+            "You took the axes that both inputs name as summed. An axis after the arrow is kept, whoever names it, and one that is missing there is summed.",
+            Edit(
+                'summed = set(inputs.replace(",", " ").split()) - set(kept)',
+                'summed = set.intersection(*(set(part.split()) for part in inputs.split(",")))',
+            ),
+            see="04-forward",
+        ),
     ],
     hints=[
         "Which axis names stand before the arrow and not after it? Those are summed.",
@@ -302,6 +423,31 @@ LEAST_TIME = Exercise(
         ),
         Mistake(
             "rate-over-work", "That is FLOP/s divided by FLOP: 1/s, not seconds.", "900 ms", see="04-rate"
+        ),
+        Mistake(
+            "in-bytes",
+            "You took twice the time: FLOPs count operations, not the bytes of the operands.",
+            "2.222 ms",
+            see="04-forward",
+        ),
+        Mistake(
+            "in-bits",
+            "That is eight times the time. FLOPs count operations, and no bits enter.",
+            "8.889 ms",
+            see="04-forward",
+        ),
+        Mistake("one-digit", "Rounded to one digit; three are asked for.", "1 ms", see="04-forward"),
+        Mistake(
+            "step-in-bytes",
+            "Two slips: the question asks for the forward product alone, and FLOPs count operations, not bytes.",
+            "6.667 ms",
+            see="04-forward",
+        ),
+        Mistake(
+            "half-and-seconds",
+            "Two slips: a multiply and its add are two FLOPs, and what you have is in milliseconds.",
+            "555.6 ms",
+            see="04-forward",
         ),
     ],
     hints=[
@@ -359,6 +505,57 @@ WEIGHT_GRADIENT = Exercise(
             "You counted each multiply and its add as one; they are two FLOPs.",
             Edit("2 * M - 1", "M"),
             see="04-forward",
+        ),
+        Mistake(
+            "whole-step",
+            "That is the whole step's leading count. The row holds dW = Xᵀ·G alone.",
+            Edit("d_in * d_out * (2 * M - 1)", "6 * M * d_in * d_out"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "one-less-in-all",
+            "You took one addition off in all. Each of the d_in·d_out sums saves one.",
+            Edit("d_in * d_out * (2 * M - 1)", "d_in * d_out * 2 * M - 1"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "a-product-less",
+            "You took a multiplication off each sum as well; only an addition is saved.",
+            Edit("(2 * M - 1)", "2 * (M - 1)"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "one-more",
+            "A sum of {M} products takes {M} − 1 additions, which makes 2M − 1 and not 2M + 1.",
+            Edit("2 * M - 1", "2 * M + 1"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "additions-alone",
+            "You counted the additions alone; each product is a multiplication too.",
+            Edit("(2 * M - 1)", "(M - 1)"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "both-gradients",
+            "You have both backward products. The row holds the weight gradient alone.",
+            Edit(
+                "return d_in * d_out * (2 * M - 1)",
+                "return d_in * d_out * (2 * M - 1) + M * d_in * (2 * d_out - 1)",
+            ),
+            see="04-three-products",
+        ),
+        Mistake(
+            "outputs-only",
+            "You counted one product for each output of Y. dW has d_in·d_out entries, each a sum over M rows.",
+            Edit("d_in * d_out * (2 * M - 1)", "M * d_out"),
+            see="04-three-products",
+        ),
+        Mistake(
+            "twice-the-forward",
+            "That is twice the forward's exact count, the backward of thumb. dW alone has d_in·d_out entries, each a sum over M rows.",
+            Edit("d_in * d_out * (2 * M - 1)", "2 * M * d_out * (2 * d_in - 1)"),
+            see="04-three-products",
         ),
     ],
     hints=[
@@ -479,6 +676,66 @@ BACKWARD = Exercise(
             "weight-gradient-transposed",
             "Your dW is transposed: it has shape (d_out, d_in), and W is (d_in, d_out).",
             Edit("X.T @ D", "D.T @ X"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "mask-without-bias",
+            "Your mask leaves the bias out: it is Z = X·W + b that is compared with 0.",
+            Edit("Z = X @ W + b", "Z = X @ W"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "mask-on-weights-forgotten",
+            "dX is right; dW and db took G as it came. All three start from G where Z is positive and 0 elsewhere.",
+            [Edit("dW = X.T @ D", "dW = X.T @ G"), Edit("db = D.sum(0)", "db = G.sum(0)")],
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "bias-unmasked",
+            "db is the sum of G as it came. It, too, starts from G where Z is positive and 0 elsewhere.",
+            Edit("db = D.sum(0)", "db = G.sum(0)"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "weight-unmasked",
+            "dW took G as it came. It, too, starts from G where Z is positive and 0 elsewhere.",
+            Edit("dW = X.T @ D", "dW = X.T @ G"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "mask-of-g",
+            "You masked where G is negative. The ReLU looks at Z.",
+            Edit("(Z > 0)", "(G > 0)"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "times-y",
+            "You multiplied G by Y. The ReLU's slope is 1 where Z is positive, whatever Y is there.",
+            Edit("G * (Z > 0)", "G * Z.clamp(min=0)"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "mask-inverted",
+            "Your mask is upside down: G passes where Z is positive.",
+            Edit("Z > 0", "Z < 0"),
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "unmasked-mean",
+            "Two slips: nothing comes back where Z is negative, and db is a sum over the rows, no mean.",
+            [Edit("G * (Z > 0)", "G"), Edit("D.sum(0)", "D.mean(0)")],
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "unmasked-transposed",
+            "Two slips: nothing comes back where Z is negative, and dW has W's shape, (d_in, d_out).",
+            [Edit("G * (Z > 0)", "G"), Edit("X.T @ D", "D.T @ X")],
+            see="04-backward-derivation",
+        ),
+        Mistake(
+            "mask-without-bias-swapped",
+            "Two slips: the mask leaves the bias out, and dX comes first.",
+            [Edit("Z = X @ W + b", "Z = X @ W"), Edit("return dX, dW, db", "return dW, dX, db")],
             see="04-backward-derivation",
         ),
     ],
@@ -624,6 +881,79 @@ NETWORK = Exercise(
             ],
             see="04-three-products",
         ),
+        Mistake(
+            "forward-only",
+            "That is the forward pass alone. The backward adds dW for every layer, and dX for every one but the first.",
+            [
+                Edit("        flops += d_in * d_out * (2 * M - 1)\n", ""),
+                Edit("            flops += M * d_in * (2 * d_out - 1)", "            pass"),
+            ],
+            see="04-boundary",
+        ),
+        Mistake(
+            "leading-count",
+            "That is the leading count. Exactly, each result of each product saves an addition.",
+            [
+                Edit("(2 * d_in - 1)", "2 * d_in"),
+                Edit("(2 * M - 1)", "2 * M"),
+                Edit("(2 * d_out - 1)", "2 * d_out"),
+            ],
+            see="04-boundary",
+        ),
+        Mistake(
+            "six-m-p",
+            "Two slips: that is 6·M·P. The exact count saves an addition for each result, and the first layer has no dX.",
+            [
+                Edit("(2 * d_in - 1)", "2 * d_in"),
+                Edit("(2 * M - 1)", "2 * M"),
+                Edit("(2 * d_out - 1)", "2 * d_out"),
+                Edit("layer > 0", "layer >= 0"),
+            ],
+            see="04-boundary",
+        ),
+        Mistake(
+            "weight-gradient-skipped",
+            "You skipped dW of the first layer. It is dX that nobody needs there.",
+            [
+                Edit(
+                    "        flops += d_in * d_out * (2 * M - 1)\n        if layer > 0:\n            flops += M * d_in * (2 * d_out - 1)",
+                    "        flops += M * d_in * (2 * d_out - 1)\n        if layer > 0:\n            flops += d_in * d_out * (2 * M - 1)",
+                )
+            ],
+            see="04-boundary",
+        ),
+        Mistake(
+            "last-layer-left-out",
+            "The last layer is missing: {widths} are one layer fewer than widths.",
+            Edit("len(widths) - 1", "len(widths) - 2"),
+            see="04-boundary",
+        ),
+        Mistake(
+            "first-layer-left-out",
+            "You left out the first layer altogether. It has a forward and a dW; only its dX is not needed.",
+            Edit("range(len(widths) - 1)", "range(1, len(widths) - 1)"),
+            see="04-boundary",
+        ),
+        Mistake(
+            "leading-without-dx",
+            "Two slips: the exact count saves an addition for each result, and every layer but the first has a dX.",
+            [
+                Edit("(2 * d_in - 1)", "2 * d_in"),
+                Edit("(2 * M - 1)", "2 * M"),
+                Edit("            flops += M * d_in * (2 * d_out - 1)", "            pass"),
+            ],
+            see="04-boundary",
+        ),
+        Mistake(
+            "leading-forward",
+            "Two slips: that is the forward alone, and its leading count.",
+            [
+                Edit("(2 * d_in - 1)", "2 * d_in"),
+                Edit("        flops += d_in * d_out * (2 * M - 1)\n", ""),
+                Edit("            flops += M * d_in * (2 * d_out - 1)", "            pass"),
+            ],
+            see="04-boundary",
+        ),
     ],
     hints=[
         "Write the three exact counts of one layer side by side; then ask which layer needs which.",
@@ -736,6 +1066,18 @@ RUN_ROW = Exercise(
             Edit("6", "8"),
             see="04-recompute",
         ),
+        Mistake(
+            "one-pass-too-few",
+            "You counted one pass too few: the first one is a pass, too.",
+            Edit("* epochs", "* (epochs - 1)"),
+            see="04-training",
+        ),
+        Mistake(
+            "one-pass-too-many",
+            "You counted one pass too many: {epochs} passes read the data {epochs} times.",
+            Edit("* epochs", "* (epochs + 1)"),
+            see="04-training",
+        ),
     ],
     hints=[
         "How many tokens does the model process in all?",
@@ -836,6 +1178,43 @@ DAYS = Exercise(
         Mistake(
             "hours-for-days", "That is hours; you divided by 3,600.", Edit("86400", "3600"), see="04-days"
         ),
+        Mistake(
+            "backward-only",
+            "4·P·T is the backward pass alone; training takes 6·P·T.",
+            Edit("6 * parameters", "4 * parameters"),
+            see="04-days",
+        ),
+        Mistake(
+            "minutes-for-days",
+            "That is 60 times the days: a day has 24 · 60 minutes of 60 seconds.",
+            Edit("/ 86400", "/ 1440"),
+            see="04-days",
+        ),
+        Mistake(
+            "sixty-for-twenty-four",
+            "You took 60 hours for a day; it has 24.",
+            Edit("/ 86400", "/ 216000"),
+            see="04-days",
+        ),
+        Mistake(
+            "sparse-peak",
+            "Half the days: either a multiply and its add count as one FLOP, or the peak was doubled. They are two "
+            "FLOPs, and the peak given is the dense one already.",
+            Edit("utilization * peak", "utilization * peak * 2"),
+            see="04-days",
+        ),
+        Mistake(
+            "percent",
+            "You took the utilization as a percentage; it is given as a share.",
+            Edit("utilization * peak", "utilization / 100 * peak"),
+            see="04-days",
+        ),
+        Mistake(
+            "peak-in-tera",
+            "You took the peak as TFLOP/s; it is given in FLOP/s.",
+            Edit("utilization * peak", "utilization * peak * 10**12"),
+            see="04-days",
+        ),
     ],
     hints=[
         "Days are work divided by rate. What is the work, and what is the rate of all devices together?",
@@ -922,6 +1301,69 @@ MULTIPLYING = Exercise(
             Edit("lookups = positions * hidden_size", "lookups = 0"),
             see="04-embeddings",
         ),
+        Mistake(
+            "tied-reversed",
+            "It is the other way about: a tied table is multiplied at the output and stays in; an untied model has a table that is only looked up.",
+            Edit("if not tied:", "if tied:"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "reversed-without-positions",
+            "Two slips: a tied table stays in and an untied one is only looked up, and the table of positions is a lookup as well.",
+            [Edit("if not tied:", "if tied:"), Edit("positions * hidden_size", "0")],
+            see="04-embeddings",
+        ),
+        Mistake(
+            "always-and-no-positions",
+            "Two slips: a tied table is multiplied at the output and stays in, and the table of positions is a lookup as well.",
+            [Edit("if not tied:", "if True:"), Edit("positions * hidden_size", "0")],
+            see="04-embeddings",
+        ),
+        Mistake(
+            "rows-not-weights",
+            "You took off the number of rows of the token table. Each row has {hidden_size} weights.",
+            Edit("vocab_size * hidden_size", "vocab_size"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "positions-not-weights",
+            "You took off the number of positions. Each is a row of {hidden_size} weights.",
+            Edit("positions * hidden_size", "positions"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "both-tables-out",
+            "You took both tables off. The head's is multiplied by every token and stays in.",
+            Edit("lookups += vocab", "lookups += 2 * vocab"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "untied-table-stays",
+            "The untied token table is only looked up: it multiplies nothing and comes off.",
+            Edit("lookups += vocab_size * hidden_size", "pass"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "tied-table-added",
+            "You counted a tied table once more. `parameters` has it once, and it multiplies once.",
+            Edit(
+                "    return parameters",
+                "    if tied:\n        lookups -= vocab_size * hidden_size\n    return parameters",
+            ),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "positions-added",
+            "You added the table of positions. `parameters` has it already, and it comes off.",
+            Edit("positions * hidden_size", "-positions * hidden_size"),
+            see="04-embeddings",
+        ),
+        Mistake(
+            "six-times",
+            "You multiplied by 6. Asked for is the P of 6·P·T.",
+            Edit("return parameters - lookups", "return 6 * (parameters - lookups)"),
+            see="04-embeddings",
+        ),
     ],
     hints=[
         "For each table of weights ask: is a row of it copied, or is it multiplied by the token's vector?",
@@ -997,7 +1439,8 @@ ATTENTION = Exercise(
         ),
         Mistake(
             "scores-only",
-            "You counted Q·Kᵀ alone; weighting the values is a second product of the same size.",
+            "Half of it: either Q·Kᵀ alone, and weighting the values is a second product of the same size, or each "
+            "multiply and its add as one FLOP.",
             Edit("4 *", "2 *"),
             see="04-attention",
         ),
@@ -1023,6 +1466,39 @@ ATTENTION = Exercise(
             "one-sequence",
             "That is one of the {sequences} sequences.",
             Edit(" * sequences", ""),
+            see="04-attention",
+        ),
+        Mistake(
+            "causal-quarter",
+            "You halved twice for the causal mask. It leaves half of the pairs.",
+            Edit("//= 2", "//= 4"),
+            see="04-attention",
+        ),
+        Mistake(
+            "with-recomputation",
+            "That has a second forward, which only a run that recomputes its activations pays.",
+            Edit("3 * forward", "4 * forward"),
+            see="04-attention",
+        ),
+        Mistake(
+            "causal-reversed",
+            "You halved where no mask does, and not where one does.",
+            Edit("if causal:", "if not causal:"),
+            see="04-attention",
+        ),
+        Mistake(
+            "forward-and-full",
+            "Two slips: that is the forward pass, and a causal mask leaves half of the pairs.",
+            [Edit("if causal:", "if False:"), Edit("3 * forward", "forward")],
+            see="04-attention",
+        ),
+        Mistake(
+            "one-long-sequence",
+            "You made one long sequence of them. Attention stays within each: sequence² pairs, for every sequence.",
+            Edit(
+                "sequence * sequence * heads * layers * sequences",
+                "(sequence * sequences) ** 2 * heads * layers",
+            ),
             see="04-attention",
         ),
     ],
@@ -1100,6 +1576,60 @@ DENSE_FAULTS = Exercise(
             "This model's feed-forward block is gated: three matrices (gate, up, down), not two.",
             Edit("6 * 3 *", "6 * 2 *"),
             see="04-ex16-prompt",
+        ),
+        Mistake(
+            "head-left-out",
+            "The output head is missing: 6 · vocab_size · hidden_size.",
+            Edit("attention + ffn + head", "attention + ffn"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "embedding-counted",
+            "You counted the table twice. Looking a token up multiplies nothing; only the head does.",
+            Edit("head = 6 *", "head = 12 *"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "forward-only",
+            "That is the forward pass; training takes three products where it takes one.",
+            Edit("return attention + ffn + head", "return (attention + ffn + head) // 3"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "three-matrices",
+            "You counted three attention matrices. There are four: for queries, keys, values and the output.",
+            Edit("6 * 4 *", "6 * 3 *"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "four-times-intermediate",
+            "`intermediate_size` is the block's width already; it takes no factor of 4.",
+            Edit("* intermediate_size", "* 4 * intermediate_size"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "intermediate-squared",
+            "The matrices are hidden_size × intermediate_size, not intermediate_size squared.",
+            Edit("* hidden_size * intermediate_size", "* intermediate_size * intermediate_size"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "head-in-every-layer",
+            "You counted an output head in every layer. There is one.",
+            Edit("head = 6 *", "head = 6 * num_hidden_layers *"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "eight-thirds",
+            "You took 8/3 of the hidden size, the usual width of a gated block. This model's is given.",
+            Edit("* intermediate_size", "* (8 * hidden_size // 3)"),
+            see="04-ex16-fault",
+        ),
+        Mistake(
+            "ffn-and-head",
+            "Two slips: the block still takes 4 · hidden_size, and the head has three products.",
+            [Edit("* intermediate_size", "* 4 * hidden_size"), Edit("head = 6 *", "head = 4 *")],
+            see="04-ex16-fault",
         ),
     ],
     hints=[
@@ -1186,6 +1716,78 @@ MOE_FAULT = Exercise(
             "That is the forward pass; training takes three products where it takes one.",
             Edit("6 *", "2 *"),
             see="04-three-products",
+        ),
+        Mistake(
+            "experts-only",
+            "You counted the layers with experts alone. The others have a feed-forward block each.",
+            Edit("dense_layers + moe", "moe"),
+            see="04-moe",
+        ),
+        Mistake(
+            "dense-block-too",
+            "You gave every layer its one block and the expert layers their experts on top. There they stand in its place.",
+            Edit("dense_layers + moe", "layers + moe"),
+            see="04-moe",
+        ),
+        Mistake(
+            "share-of-experts",
+            "You took the share of experts that a token passes through. It passes through {experts_per_token} blocks, however many there are.",
+            Edit("* experts_per_token", "* experts_per_token / num_experts"),
+            see="04-moe",
+        ),
+        Mistake(
+            "broken-layers",
+            "You counted {layers}/{expert_interval} expert layers. There are only whole ones: `//`.",
+            Edit("layers // expert_interval", "layers / expert_interval"),
+            see="04-moe",
+        ),
+        Mistake(
+            "first-layer-expert",
+            "You began with an expert layer. The expert layers are numbers {expert_interval}, 2·{expert_interval} …, counted from 1.",
+            Edit("layers // expert_interval", "-(-layers // expert_interval)"),
+            see="04-moe",
+        ),
+        Mistake(
+            "router-counted",
+            "You counted the router, which is to be left out.",
+            Edit(
+                "return one_ffn * (dense_layers + moe_layers * experts_per_token)",
+                "return one_ffn * (dense_layers + moe_layers * experts_per_token) + 6 * moe_layers * hidden_size * num_experts",
+            ),
+            see="04-moe",
+        ),
+        Mistake(
+            "three-matrices",
+            "You counted three matrices, as in a gated block. This one has two.",
+            Edit("6 * 2 *", "6 * 3 *"),
+            see="04-moe",
+        ),
+        Mistake(
+            "one-matrix",
+            "You counted one matrix. A block goes to 4·hidden_size and back: two.",
+            Edit("6 * 2 *", "6 *"),
+            see="04-moe",
+        ),
+        Mistake(
+            "all-layers-all-experts",
+            "Two slips: only one layer in {expert_interval} has experts, and a token passes through {experts_per_token} of them.",
+            [Edit("dense_layers + moe_layers * experts_per_token", "layers * num_experts")],
+            see="04-moe",
+        ),
+        Mistake(
+            "one-layer-missing",
+            "One layer is missing: your count stops before the last.",
+            Edit(
+                "dense_layers = layers - moe_layers",
+                "layers -= 1\n    moe_layers = layers // expert_interval\n    dense_layers = layers - moe_layers",
+            ),
+            see="04-moe",
+        ),
+        Mistake(
+            "experts-only-forward",
+            "Two slips: the layers without experts have a block each, and that is the forward pass alone.",
+            [Edit("6 * 2 *", "2 * 2 *"), Edit("dense_layers + moe", "moe")],
+            see="04-moe",
         ),
     ],
     hints=[
