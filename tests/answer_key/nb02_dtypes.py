@@ -74,7 +74,12 @@ BOOLS = Exercise(
             see="02-recall",
         ),
         Mistake("as-fp32", "You gave each four bytes, as to an FP32 value.", "32 B", see="02-recall"),
-        Mistake("bits-for-bytes", "That is the number of bits in eight bytes.", "64 B", see="02-recall"),
+        Mistake(
+            "bits-for-bytes",
+            "That is the number of bits, or eight bytes for each value. A Boolean takes one byte.",
+            "64 B",
+            see="02-recall",
+        ),
     ],
     hints=[
         "Which is the smallest thing in memory that has an address?",

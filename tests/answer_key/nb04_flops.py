@@ -406,7 +406,7 @@ LEAST_TIME = Exercise(
     mistakes=[
         Mistake(
             "fma-as-one",
-            "You divided half of the work: a multiply and its add are two FLOPs.",
+            "Half the time: a multiply and its add are two FLOPs, and the rate is the dense peak, not a sparse one.",
             "0.5556 ms",
             see="04-forward",
         ),
@@ -432,7 +432,7 @@ LEAST_TIME = Exercise(
         ),
         Mistake(
             "in-bits",
-            "That is eight times the time. FLOPs count operations, and no bits enter.",
+            "That is eight times the time, as with the shapes of the text above; these are smaller. Nor do bits enter: FLOPs count operations.",
             "8.889 ms",
             see="04-forward",
         ),
