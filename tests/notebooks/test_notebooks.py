@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 
 from lecture_lib import __version__
 from lecture_lib.course import notebook_files as files
+from lecture_lib.exercises.key import load_key
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = files.numbered(ROOT / "notebooks")
@@ -64,6 +65,29 @@ def instructors_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str,
     done = lecture("run", "--edition", "instructor", "--jobs", "2", "--out", str(out))
     summary = json.loads((out / "summary.json").read_text())
     return {entry["notebook"]: entry for entry in summary["notebooks"]}, out, done.stdout + done.stderr
+
+
+NUMBERS = dict(
+    zip(
+        ["twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"],
+        range(12, 20),
+        strict=True,
+    )
+)
+
+
+@each_notebook
+def test_the_title_says_how_long_the_exercises_take(path: Path) -> None:
+    title = files.read(path).node.cells[0].source
+    exercises = [e for e in load_key(ROOT / "tests" / "answer_key").values() if e.notebook == path.stem]
+    core = [e for e in exercises if e.level == "core"]
+    if path.stem == "00_start_here":
+        assert "Ten minutes" in title and sum(e.minutes for e in core) <= 10
+        return
+    said = re.search(r"the three core exercises take (\d+) more, all (\w+) (\d+)\.", title)
+    assert said is not None and len(core) == 3
+    assert int(said[1]) == sum(e.minutes for e in core)
+    assert (NUMBERS[said[2]], int(said[3])) == (len(exercises), sum(e.minutes for e in exercises))
 
 
 @each_notebook
