@@ -118,9 +118,10 @@ def draw_log(rng):
     activations = rng.randint(1, 400) * 10**8
     share = rng.choice((50, 70, 90, 130, 210))  # of the memory, in percent
     peak, bandwidth = rng.choice((121, 312, 494, 989)) * TERA, rng.choice((300, 1555, 2039, 3350)) * GIGA
-    tokens = rng.randint(50, 9000)
-    balance = 6 * parameters * tokens * bandwidth // peak
-    traffic = balance * rng.choice((15, 40, 70, 130, 260, 900)) // 100
+    beside = rng.choice((15, 40, 70, 100, 130, 260, 900))  # traffic's time, in percent of the arithmetic's
+    # at 100 a multiple of the peak, so that the tie is exact
+    tokens = peak // TERA * rng.randint(1, 9) if beside == 100 else rng.randint(50, 9000)
+    traffic = 6 * parameters * tokens * bandwidth // peak * beside // 100
     return {
         "parameters": parameters,
         "bytes_per_parameter": each,
@@ -246,6 +247,18 @@ LIMITING = Exercise(
             Edit("arithmetic >= moving", "arithmetic < moving"),
             see="09-order",
         ),
+        Mistake(
+            "tie-to-bandwidth",
+            "Where the two times are equal you named bandwidth. A tie is arithmetic's.",
+            Edit("arithmetic >= moving", "arithmetic > moving"),
+            see="09-order",
+        ),
+        Mistake(
+            "one-token",
+            "Your arithmetic is 6·P, one token's. The step has {tokens} of them: 6·P·T.",
+            Edit("6 * parameters * tokens", "6 * parameters"),
+            see="09-order",
+        ),
     ],
     hints=[
         "Does it fit? Only then ask what sets the time.",
@@ -361,6 +374,16 @@ FITS = Exercise(
             "microbatches": 3,
             "memory": 20 * GIGA,
         },
+        {  # not even one boundary fits beside the states and the layer in work
+            "weights": 1 * GIGA,
+            "gradients": 2 * GIGA,
+            "moments": 4 * GIGA,
+            "activations": 36 * GIGA,
+            "boundary": GIGA,
+            "layers": 12,
+            "microbatches": 3,
+            "memory": 10 * GIGA + GIGA // 2,
+        },
         {
             "weights": 6 * GIGA,
             "gradients": 5 * GIGA,
@@ -433,6 +456,16 @@ def sequences_to_ridge(parameters, element_bytes, cache_bytes, attention_flops, 
 
 
 def draw_decode(rng):
+    if rng.random() < 0.2:  # a toy device: the division comes out even, so the two times tie
+        parameters, cache = rng.randint(2, 9), rng.randint(5, 9)
+        return {
+            "parameters": parameters,
+            "element_bytes": rng.choice((1, 2, 4)),
+            "cache_bytes": cache,
+            "attention_flops": 4 * cache - 2 * parameters + rng.choice((1, 2, 4)),
+            "peak": 4,
+            "bandwidth": 1,
+        }
     parameters, each = rng.randint(100, 9000) * 10**6, rng.choice((1, 2, 4))
     peak, bandwidth = rng.choice((312, 494, 989, 1979)) * TERA, rng.choice((1555, 2039, 3350, 4800)) * GIGA
     most = 2 * parameters * bandwidth // peak  # a cache that just keeps the ridge out of reach
@@ -532,11 +565,32 @@ CONCURRENCY = Exercise(
             see="09-decode-ledger",
         ),
         Mistake(
+            "training-flops",
+            "6·P for each token is a training step's. Decoding is a forward alone: 2·P.",
+            Edit("2 * parameters", "6 * parameters"),
+            see="09-decode-ledger",
+        ),
+        Mistake(
             "one-too-few",
             "You rounded down: at that number bandwidth is still the limit.",
             Edit(
                 "-(-element_bytes * parameters * peak // gain)", "element_bytes * parameters * peak // gain"
             ),
+            see="09-decode-limit",
+        ),
+        Mistake(
+            "tie-to-bandwidth",
+            "Where the two times come out equal you took one sequence more. A tie is arithmetic's.",
+            Edit(
+                "-(-element_bytes * parameters * peak // gain)",
+                "element_bytes * parameters * peak // gain + 1",
+            ),
+            see="09-decode-limit",
+        ),
+        Mistake(
+            "not-whole",
+            "That is the quotient itself, a float. Sequences are whole: round it up, with `//` alone.",
+            Edit("-(-element_bytes * parameters * peak // gain)", "element_bytes * parameters * peak / gain"),
             see="09-decode-limit",
         ),
         Mistake(
@@ -632,6 +686,24 @@ ATTENTION_CONTEXT = Exercise(
             see="09-long-ledger",
         ),
         Mistake(
+            "rounded-to-nearest",
+            "You rounded to the nearest whole number. Where that is down, the share is not reached yet: round up.",
+            Edit(
+                "-(-6 * parameters * share_percent // (100 * each_token))",
+                "round(6 * parameters * share_percent / (100 * each_token))",
+            ),
+            see="09-long-ledger",
+        ),
+        Mistake(
+            "not-whole",
+            "That is the quotient itself. A sequence has a whole number of tokens: round it up.",
+            Edit(
+                "-(-6 * parameters * share_percent // (100 * each_token))",
+                "6 * parameters * share_percent / (100 * each_token)",
+            ),
+            see="09-long-ledger",
+        ),
+        Mistake(
             "percent",
             "A percent is a hundredth; your share is a hundred times too large.",
             Edit("(100 * each_token)", "each_token"),
@@ -687,15 +759,6 @@ TRAFFIC = Exercise(
     case_text="{rows} rows, {d_in} → {d_out}, K = {microbatches}, {element_bytes} B a value",
     mistakes=[
         Mistake(
-            "weights-once",
-            "You moved the weights once for the whole step. Each of the {microbatches} microbatches reads them anew.",
-            Edit(
-                "(microbatches * 3 * product + sums)",
-                "(3 * (rows * d_in + weight + rows * d_out) + sums)",
-            ),
-            see="09-micro-ledger",
-        ),
-        Mistake(
             "whole-batch-each-time",
             "Each microbatch has rows/K rows; you gave every one of them all {rows}.",
             Edit("rows // microbatches", "rows"),
@@ -703,8 +766,8 @@ TRAFFIC = Exercise(
         ),
         Mistake(
             "no-sums",
-            "Adding a gradient to the sum reads both and writes one: three more passes over W for each microbatch "
-            "but the first.",
+            "3·(K − 1) passes over W are missing: the gradient sums (two read, one written), or the products' own "
+            "W matrices, moved anew in each of the {microbatches} microbatches.",
             Edit("* 3 * product + sums", "* 3 * product"),
             see="09-micro-ledger",
         ),
@@ -712,6 +775,18 @@ TRAFFIC = Exercise(
             "first-is-added-too",
             "The first microbatch's gradient is added to nothing: K − 1 sums.",
             Edit("(microbatches - 1)", "microbatches"),
+            see="09-micro-ledger",
+        ),
+        Mistake(
+            "sum-of-two",
+            "You moved two matrices for each sum. It reads the sum and the new gradient, and writes the sum: three.",
+            Edit("sums = 3 *", "sums = 2 *"),
+            see="09-micro-ledger",
+        ),
+        Mistake(
+            "two-products",
+            "You counted two products in each microbatch; forward, dX and dW are three.",
+            Edit("* 3 * product", "* 2 * product"),
             see="09-micro-ledger",
         ),
         Mistake(
@@ -805,6 +880,18 @@ CALCULATOR = Exercise(
             see="09-one-time",
         ),
         Mistake(
+            "traffic-alone",
+            "You took the traffic of every part; where its arithmetic takes longer, that counts.",
+            Edit("max(flops / peak, moved / bandwidth)", "moved / bandwidth"),
+            see="09-one-time",
+        ),
+        Mistake(
+            "half-the-flops",
+            "You took half the FLOPs. They are FLOPs already, a multiply and an add as two, and so is the peak.",
+            Edit("flops / peak", "flops / 2 / peak"),
+            see="09-one-time",
+        ),
+        Mistake(
             "quicker",
             "You took the smaller of the two times; a part is done when both are.",
             Edit("max(", "min("),
@@ -846,6 +933,18 @@ def by_share_removed(parts, changes, peak, bandwidth):
     return [name, after / sum(times)]
 
 
+def piled_up(parts, changes, peak, bandwidth):
+    now = [list(part) for part in parts]
+    before = sum(max(flops / peak, moved / bandwidth) for flops, moved in parts)
+    best = ["none", 1.0]
+    for name, i, work, traffic in changes:
+        now[i] = [work * now[i][0], traffic * now[i][1]]
+        after = sum(max(flops / peak, moved / bandwidth) for flops, moved in now)
+        if after / before < best[1]:
+            best = [name, after / before]
+    return best
+
+
 def draw_changes(rng):
     peak, bandwidth = rng.choice((121, 312, 989)) * TERA, rng.choice((300, 1555, 3350)) * GIGA
     seconds = [rng.randint(10, 90) / 10**4 for _ in range(3)]
@@ -855,6 +954,8 @@ def draw_changes(rng):
     names = ["fuse", "narrower format", "larger batch", "keep activations", "skip masked pairs"]
     chosen = zip(rng.sample(names, 3), rng.sample(range(3), 3), rng.sample(factors, 3), strict=True)
     changes = [[name, i, *pair] for name, i, pair in chosen]
+    if rng.random() < 0.25:  # two that do the same
+        changes[2][1:] = changes[1][1:]
     return {"parts": parts, "changes": changes, "peak": peak, "bandwidth": bandwidth}
 
 
@@ -898,6 +999,16 @@ CHANGE = Exercise(
             "peak": 121 * TERA,
             "bandwidth": 300 * GIGA,
         },
+        {  # two leave the same time, for the part waits for bytes; the earlier is wanted
+            "parts": [[3 * TERA, GIGA], [10 * GIGA, 6 * GIGA]],
+            "changes": [
+                ["larger batch", 0, 0.9, 1.0],
+                ["fuse", 1, 1.0, 0.5],
+                ["narrower format", 1, 0.75, 0.5],
+            ],
+            "peak": 121 * TERA,
+            "bandwidth": 300 * GIGA,
+        },
     ],
     draw=draw_changes,
     case_text="parts {parts}, changes {changes}, {peak} FLOP/s, {bandwidth} B/s",
@@ -928,6 +1039,21 @@ CHANGE = Exercise(
             "share-saved",
             "The change is right; the number is the share saved. Return what is left of the time: 1 minus that.",
             Edit("    return best", "    return [best[0], 1 - best[1]]"),
+            see="09-rule",
+        ),
+        Mistake(
+            "piled-up",
+            "You made each change on top of those before it. Each is judged alone, on the step as it was.",
+            piled_up,
+            see="09-rule",
+        ),
+        Mistake(
+            "later-of-equals",
+            "Where two changes leave the same time you took the later; the earlier is wanted.",
+            Edit(
+                "if after / sum(times) < best[1]",
+                "if after / sum(times) <= best[1] and after < sum(times)",
+            ),
             see="09-rule",
         ),
         Mistake(
@@ -968,7 +1094,7 @@ def draw_configuration(rng):
     kept = activations // rng.choice((4, 6, 9, 12))
     sequences = rng.choice((4, 6, 8, 12, 16))
     K = rng.choice([k for k in range(1, sequences + 1) if sequences % k == 0])
-    memory = states + rng.choice((activations, kept)) // K + GIGA
+    memory = states - -rng.choice((activations, kept)) // K + rng.choice((0, GIGA))  # at 0 full to the byte
     return {
         "states": states,
         "activations": activations,
@@ -1059,6 +1185,25 @@ PAYS = Exercise(
             "Checkpointing came for nothing. It runs the forward again, which is a third of the step.",
             Edit("4 / 3", "1"),
             see="09-recompute-grid",
+        ),
+        Mistake(
+            "recompute-free-smaller-k",
+            "Checkpointing came for nothing, so it won wherever it allows a smaller K. It runs the forward again, a "
+            "third of the step.",
+            [Edit("4 / 3", "1"), Edit("time < found[2]", "(time, K) < (found[2], found[1])")],
+            see="09-recompute-grid",
+        ),
+        Mistake(
+            "recompute-everything",
+            "Checkpointing took twice the step. The forward alone runs again, which is a third of it: 4/3.",
+            Edit("4 / 3", "2"),
+            see="09-recompute-grid",
+        ),
+        Mistake(
+            "full-is-too-much",
+            "What fills the memory to the last byte fits: compare with <=.",
+            Edit("<= memory", "< memory"),
+            see="09-recompute-single",
         ),
         Mistake(
             "states-divided",
