@@ -18,7 +18,11 @@ from lecture_lib.quantity import LectureError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; never lets a traceback out for a broken environment."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _as_interrupt)
     try:
@@ -64,7 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="lecture", description="Three Budgets: what a training step spends, predicted and then measured."
     )
     parser.add_argument("--version", action="version", version=f"Three Budgets {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    parser.set_defaults(command=None)
 
     run = commands.add_parser("run", help="run notebooks from top to bottom and report")
     run.add_argument("names", nargs="*", metavar="NN|FILE", help="all notebooks if none is named")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -24,6 +25,15 @@ FILES = (
 )
 FOLDERS = ("lecture_lib", "data", "notebooks", "docs")
 _NOT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "work", "benchmarks")
+
+
+def _students_readme(path: Path) -> None:
+    """Takes out of a README the parts for others than students, whose files a handout lacks."""
+    if path.is_file():
+        parts = re.split(r"^(?=## )", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        others = ("## For instructors", "## For graders", "## For maintainers")
+        kept = "".join(part for part in parts if not part.startswith(others))
+        path.write_text(kept, encoding="utf-8", newline="\n")
 
 
 def lecture_handout(target: Path, key: Path | None) -> int:
@@ -50,6 +60,7 @@ def lecture_handout(target: Path, key: Path | None) -> int:
     for name in FILES:
         if (root / name).is_file():
             shutil.copy2(root / name, target / name)
+    _students_readme(target / "README.md")
     for name in FOLDERS:
         if (root / name).is_dir():
             shutil.copytree(root / name, target / name, ignore=_NOT)

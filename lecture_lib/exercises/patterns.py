@@ -1,6 +1,6 @@
 """What the numbers of a wrong answer have in common with the wanted ones: pure arithmetic on fractions.
 
-`facts` says what holds on every case and never guesses why; `pair` finds the two known slips that together
+`facts` says what holds on every case and never why; `pair` finds the two known slips that together
 give every value.
 """
 
@@ -141,17 +141,17 @@ def _alone(name: str, power: int, rest: Fraction, values: Sequence[Fraction], un
     if same(rest, Fraction(1), _NEAR_RATIO):
         yours = "On every case your value is"
         return {
-            -1: f"{yours} the value wanted divided by {name}: that factor is missing.",
-            1: f"{yours} {name} times the value wanted: that factor is one too many.",
-            -2: f"{yours} the value wanted divided by {name} twice: you divide by it, and it multiplies.",
-            2: f"{yours} the value wanted times {name} twice: you multiply by it, and it divides.",
+            -1: f"{yours} the value wanted divided by {name}.",
+            1: f"{yours} {name} times the value wanted.",
+            -2: f"{yours} the value wanted divided by {name} twice.",
+            2: f"{yours} the value wanted times {name} twice.",
         }[power]
     value = 1 / rest if power > 0 else rest
     whole = Fraction(round(value))
     near = min(values) / 2 <= whole <= 2 * max(values)
     bits = whole == 8 and _of_bytes(unit) and "bit" not in name  # it may as well be bits for bytes
     if abs(power) == 1 and whole > 1 and near and not bits and same(value, whole, _NEAR_RATIO):
-        return f"Your values are those for {name} = {int(whole):,} on every case: {name} is not used."
+        return f"Your values are those for {name} = {int(whole):,} on every case."
     return ""
 
 
@@ -199,10 +199,7 @@ def _two_factors(
                     )
                 else:
                     there, belongs = (a, b) if p > 0 else (b, a)
-                    found.append(
-                        f"On every case your value is {there}/{belongs} times the value wanted: "
-                        f"{there} stands where {belongs} belongs."
-                    )
+                    found.append(f"On every case your value is {there}/{belongs} times the value wanted.")
     return found[0] if len(found) == 1 else ""
 
 
@@ -260,7 +257,7 @@ def conversion(ratio: Fraction, unit: str | None, one: bool = False) -> str:
     """
     other = counted_in(ratio, unit)
     if other and unit:
-        return f": that counts {'bits' if other == 'bit' else other}, and {unit} is asked for"
+        return f": it would be right in {'bits' if other == 'bit' else other}, and {unit} is asked for"
     if not _of_bytes(unit):
         return ""
     several = (Fraction(1),) if one else (Fraction(1), Fraction(8), Fraction(1, 8))
@@ -271,9 +268,9 @@ def conversion(ratio: Fraction, unit: str | None, one: bool = False) -> str:
                 return f": {eight}2^{10 * k} for 10^{3 * k}, {long} for {short}, or the other way about"
     eights_alone = {
         Fraction(8): ", as many as a byte has bits",
-        Fraction(1, 8): ", as if it were divided by the bits of a byte once more",
-        Fraction(64): ", 8 · 8: multiplied by the bits of a byte where they divide",
-        Fraction(1, 64): ", 8 · 8: divided by the bits of a byte where they multiply",
+        Fraction(1, 8): ", and a byte has 8 bits",
+        Fraction(64): ", 8 · 8, and a byte has 8 bits",
+        Fraction(1, 64): ", 1/(8 · 8), and a byte has 8 bits",
     }
     return next((words for eights, words in eights_alone.items() if same(ratio, eights, _NEAR_RATIO)), "")
 

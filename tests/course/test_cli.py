@@ -180,3 +180,9 @@ def test_report_names_versions_and_device() -> None:
 def test_summary_has_what_was_left(tmp_path: Path) -> None:
     report.write_summary([run.Result("a", "passed")], ["b"], tmp_path / "s.json")
     assert '"left": [\n    "b"\n  ]' in (tmp_path / "s.json").read_text()
+
+
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    shown = capsys.readouterr().err
+    assert all(name in shown for name in ("run", "lab", "reset", "submit", "doctor", "build", "handout"))

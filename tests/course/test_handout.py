@@ -33,6 +33,14 @@ def test_has_what_a_student_needs_and_no_more(handout: Path) -> None:
         assert not [name for name in everything if unwanted in Path(name).parts or f"{unwanted}/" in name]
 
 
+def test_its_readme_is_for_students_and_leads_nowhere_that_is_not_there(handout: Path, root: Path) -> None:
+    text = (handout / "README.md").read_text(encoding="utf-8")
+    assert "## For students" in text and "## Licence" in text and "## For graders" not in text
+    linked = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert linked and [name for name in linked if not (handout / name).exists()] == []
+    assert "## For graders" in (root / "README.md").read_text(encoding="utf-8")
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 

@@ -26,16 +26,20 @@ def said(got: Sequence[Any], unit: str | None = "B", wanted: Sequence[Any] = WAN
 @pytest.mark.parametrize(
     ("got", "unit", "words"),
     [
-        ([8 * w for w in WANTED], "B", "8 times the value wanted: that counts bits, and B is asked for."),
-        ([w / 10**9 for w in WANTED], "FLOP", "a billionth of the value wanted: that counts GFLOP"),
-        ([w / 1024 for w in WANTED], "B", "that counts KiB"),
+        (
+            [8 * w for w in WANTED],
+            "B",
+            "8 times the value wanted: it would be right in bits, and B is asked for.",
+        ),
+        ([w / 10**9 for w in WANTED], "FLOP", "a billionth of the value wanted: it would be right in GFLOP"),
+        ([w / 1024 for w in WANTED], "B", "it would be right in KiB"),
         ([w * 2**30 / 10**9 for w in WANTED], "GB", "GiB for GB"),
         ([w * 2 for w in WANTED], "B", "2 times the value wanted."),
         ([w + 1 for w in WANTED], "B", "1 more than wanted"),
         (
             [w / m["M"] for w, m in zip(WANTED, INPUTS, strict=True)],
             "B",
-            "divided by M: that factor is missing",
+            "the value wanted divided by M.",
         ),
         ([w * m["M"] for w, m in zip(WANTED, INPUTS, strict=True)], "B", "M times the value wanted"),
         ([w * 16 / m["bits"] for w, m in zip(WANTED, INPUTS, strict=True)], "B", "bits = 16 on every case"),
@@ -47,7 +51,7 @@ def said(got: Sequence[Any], unit: str | None = "B", wanted: Sequence[Any] = WAN
         (
             [w * m["M"] / m["bits"] for w, m in zip(WANTED, INPUTS, strict=True)],
             "FLOP",
-            "M stands where bits belongs",
+            "M/bits times the value wanted.",
         ),
         ([12, 12, 12], "B", "the same on every case"),
         ([WANTED[0], 77, WANTED[2]], "B", "right where full is True and wrong where it is False"),
