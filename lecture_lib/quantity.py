@@ -59,9 +59,15 @@ class _NoSuchRow(LectureError, KeyError):
     __str__ = ValueError.__str__  # a KeyError would show itself in quotes
 
 
-@lru_cache(maxsize=1024)
 def _parse_unit(unit: str) -> tuple[tuple[tuple[str, int], ...], Number]:
     """Unit name -> (base dimensions with exponents, in order of appearance; multiple of the base)."""
+    if not isinstance(unit, str):
+        raise LectureError(f"expected the name of a unit; got {unit!r}; write 'B' or 'FLOP/s'")
+    return _parsed(unit)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(unit: str) -> tuple[tuple[tuple[str, int], ...], Number]:
     dimensions: dict[str, int] = {}
     multiple: Number = 1
     for position, side in enumerate(unit.split("/")):
@@ -75,6 +81,10 @@ def _parse_unit(unit: str) -> tuple[tuple[tuple[str, int], ...], Number]:
                 raise LectureError(
                     f"expected a unit made of {known} (with prefixes, · and /); got {name!r} in {unit!r}; "
                     "add it to lecture_lib.quantity.UNITS if the course needs it"
+                )
+            if power and not re.fullmatch(r"-?[0-9]{1,2}", power):
+                raise LectureError(
+                    f"expected a whole power in a unit; got {power!r} in {unit!r}; write 's^2'"
                 )
             base, scale = _BASE_OF[name]
             exponent = sign * (int(power) if power else 1)
@@ -174,6 +184,7 @@ class Quantity:
     def __add__(self, other: object) -> Quantity:
         if isinstance(other, int) and not isinstance(other, bool) and other == 0:  # so that sum() works
             return self
+        self._refuse_bare(other, "add")
         if not isinstance(other, Quantity):
             return NotImplemented
         self._same_dimension(other.dimensions, other.unit)
@@ -187,7 +198,19 @@ class Quantity:
         return replace(self, value=-self.value)
 
     def __sub__(self, other: object) -> Quantity:
+        self._refuse_bare(other, "subtract")
         return self + (-other) if isinstance(other, Quantity) else NotImplemented
+
+    def __rsub__(self, other: object) -> Quantity:
+        self._refuse_bare(other, "subtract from")
+        return NotImplemented
+
+    def _refuse_bare(self, other: object, verb: str) -> None:
+        if isinstance(other, int | float | Fraction):
+            raise LectureError(
+                f"expected a quantity to {verb}, in {self.unit}; got the bare number {other!r}; "
+                f"write Quantity({other!r}, {self.unit!r}) if that is meant"
+            )
 
     def __mul__(self, other: object) -> Quantity:
         if isinstance(other, Quantity):
@@ -202,6 +225,8 @@ class Quantity:
         if isinstance(other, Quantity):
             return self._product(other, -1)
         if isinstance(other, int | float | Fraction) and not isinstance(other, bool):
+            if not other:
+                raise LectureError(f"expected a number other than 0 to divide {self} by; got {other!r}")
             inverse = 1 / other if isinstance(other, float) else Fraction(1) / Fraction(other)
             return Quantity(_times(self.value, inverse), self.unit, conventions=self.conventions)
         return NotImplemented
@@ -280,6 +305,8 @@ class Quantity:
     def exact(self) -> str:
         """All digits of an exact count, or the value as it is stored, with its unit."""
         value = self.value
+        if huge := _beyond_floats(value):
+            return _with_unit(huge, self.unit)
         text = f"{value:,}" if isinstance(value, int) else f"{float(value):.10g}"
         return _with_unit(text, self.unit)
 
@@ -312,7 +339,12 @@ class Quantity:
             number, unit = unit, self.unit
         shown = self.to(unit)
         value = shown.value if isinstance(shown.value, int) else float(shown.value)
-        return _with_unit(format(value, number) if number else _significant(value), unit)
+        try:
+            return _with_unit(format(value, number) if number else _significant(value), unit)
+        except ValueError:
+            raise LectureError(
+                f"expected a number format, a unit, or both; got {spec!r}; write '.1f', 'GiB' or '.1f GiB'"
+            ) from None
 
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.name} = {self}" if self.name else str(self))
@@ -371,7 +403,19 @@ _SHOWN_SI = {prefix: multiple for prefix, multiple in _SI.items() if multiple <=
 _ALL_DIGITS = 10**7
 
 
+def _beyond_floats(value: Number) -> str:
+    """How large a number is that no float holds; "" for all others."""
+    try:
+        float(value)
+    except OverflowError:
+        digits = math.log10(abs(int(value)))  # of an int of any size
+        return f"about {'-' if value < 0 else ''}10^{int(digits)}"
+    return ""
+
+
 def _readable(q: Quantity) -> str:
+    if huge := _beyond_floats(q.value):
+        return _with_unit(huge, q.unit)
     dimensions, _ = _parse_unit(q.unit)
     lead = q.unit.partition("/")[0].partition("·")[0]
     value = q.value
@@ -426,6 +470,11 @@ class Ledger(Mapping[str, Quantity]):
                 "expected at least one row in a ledger, or a unit for an empty one; got neither"
             )
         self.name = name
+        for label, quantity in pairs:
+            if not isinstance(quantity, Quantity):
+                raise LectureError(
+                    f"expected a quantity in the row {label!r}; got {quantity!r}; give its unit"
+                )
         self.unit = unit or pairs[0][1].unit
         self._rows: dict[str, Quantity] = {}
         for label, quantity in pairs:

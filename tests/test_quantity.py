@@ -102,6 +102,16 @@ def test_conventions_travel() -> None:
         (lambda: Quantity(1, "B") == 1, "bare number"),
         (lambda: Quantity(1, "B") < 1, "expected a quantity"),
         (lambda: Quantity(1, "B") / Quantity(0, "s"), "non-zero"),
+        (lambda: Quantity(1, "B") + 1, r"to add, in B; got the bare number 1; write Quantity\(1, 'B'\)"),
+        (lambda: 1.5 + Quantity(1, "B"), "got the bare number 1.5"),
+        (lambda: Quantity(1, "B") - 1, "to subtract, in B; got the bare number 1"),
+        (lambda: 1 - Quantity(1, "B"), "to subtract from, in B; got the bare number 1"),
+        (lambda: Quantity(1, "B") / 0, "other than 0 to divide 1 B by; got 0"),
+        (lambda: Quantity(1, "B") / 0.0, "other than 0"),
+        (lambda: Quantity(1, None), "the name of a unit; got None"),  # type: ignore[arg-type]
+        (lambda: Quantity(1, "B").to(["B"]), "the name of a unit"),  # type: ignore[arg-type]
+        (lambda: Quantity(1, "B^x"), "a whole power in a unit; got 'x'"),
+        (lambda: f"{Quantity(1, 'B'):zz GiB}", "a number format, a unit, or both"),
         (lambda: int(Quantity(Fraction(1, 2), "B")), "whole number"),
         (lambda: int(Quantity(float("nan"), "B")), "whole number"),
         (lambda: int(Quantity(float("inf"), "B")), "whole number"),
@@ -114,7 +124,7 @@ def test_refused(call, said: str) -> None:  # type: ignore[no-untyped-def]
 
 def test_other_types_are_not_implemented() -> None:
     with pytest.raises(TypeError):
-        Quantity(1, "B") + 1
+        Quantity(1, "B") + "1 B"
     with pytest.raises(TypeError):
         Quantity(1, "B") * "2"
     assert (Quantity(1, "B") == "1 B") is False
@@ -219,7 +229,15 @@ def test_bad_ledgers() -> None:
         Ledger([("a", Quantity(1, "B")), ("a", Quantity(1, "B"))])
     with pytest.raises(LectureError, match="another"):
         Ledger({"a": Quantity(1, "B"), "b": Quantity(1, "FLOP")})
+    with pytest.raises(LectureError, match="a quantity in the row 'a'; got 3"):
+        Ledger({"a": 3})  # type: ignore[dict-item]
     assert Ledger({}, unit="B").total == Quantity(0, "B")
+
+
+def test_a_number_beyond_every_float_still_shows_itself() -> None:
+    assert str(Quantity(10**400, "B")) == "about 10^400 B"
+    assert str(Quantity(-(10**5000), "token")) == "about -10^5000 token"
+    assert "about 10^400" in Quantity(10**400, "FLOP", name="work").explain()
 
 
 def test_a_ledger_shows_itself() -> None:

@@ -1,4 +1,4 @@
-"""`import lecture_lib.accounting` reads no file and needs neither torch nor NumPy nor a units library to count."""
+"""`import lecture_lib.accounting` reads no file, and counts without torch, NumPy or a units library."""
 
 from __future__ import annotations
 
