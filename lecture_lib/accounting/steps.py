@@ -7,7 +7,7 @@ alive here: `MLP` and `Transformer` as those of `lecture_lib.networks`, `trainin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lecture_lib.accounting import eager
 from lecture_lib.accounting.dtypes import resolve
@@ -302,20 +302,21 @@ def training_step(
 
 
 def check_config(config: ModelConfig) -> None:
-    """LectureError for what `networks.transformer` has no part for."""
-    built: dict[str, object] = {
-        "num_experts": 0,
-        "kv_lora_rank": None,
-        "norms_per_layer": 2,
-        "type_vocab_size": 0,
-        "pooler": False,
-    }
+    """LectureError for what the walk has no part for: what `networks.transformer` lacks, and experts."""
+    check_parts(
+        config,
+        {"num_experts": 0},
+        "the course's Transformer, whose activations are walked",
+        "; memory.model_states and flops.transformer_forward count such a model",
+    )
+
+
+def check_parts(config: ModelConfig, also: Mapping[str, object], whose: str, instead: str = "") -> None:
+    """LectureError for what the course's Transformer has no part for, and for fields other than in `also`."""
+    built = {**also, "kv_lora_rank": None, "norms_per_layer": 2, "type_vocab_size": 0, "pooler": False}
     for field, supported in built.items():
         if (got := getattr(a_config(config), field)) != supported:
-            raise LectureError(
-                f"expected {field} = {supported} for the course's Transformer, whose activations are walked; "
-                f"got {got}; memory.model_states and flops.transformer_forward count such a model"
-            )
+            raise LectureError(f"expected {field} = {supported} for {whose}; got {got}{instead}")
     if config.value_dim != config.head_dim:
         raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")
     if config.positions == "rotary" and config.head_dim % 2:

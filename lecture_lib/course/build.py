@@ -69,13 +69,17 @@ def lecture_build(names: Sequence[str], check: bool, key: Path) -> int:
 # -- the exercises' public form
 
 
-def public_forms(exercises: dict[str, Exercise]) -> dict[str, str]:
-    """The text of every file in `data/exercises/`, by name, with the headings that the mistakes send to."""
+def public_forms(exercises: dict[str, Exercise], only: set[str] | None = None) -> dict[str, str]:
+    """The text of every file in `data/exercises/`, by name, with the headings that the mistakes send to.
+
+    only: names of notebooks; the references of others are not run
+    """
     from lecture_lib.exercises.key import build_public
 
     headings = cell_headings(exercises)
     return build_public(
-        exercises, {cell: f"“{heading}” in {name}" for cell, (heading, name) in headings.items()}
+        {id: e for id, e in exercises.items() if only is None or e.notebook in only},
+        {cell: f"“{heading}” in {name}" for cell, (heading, name) in headings.items()},
     )
 
 
@@ -102,11 +106,7 @@ def cases(
 
     With `only`, the files of other notebooks stay as they are, whether the key has those or not.
     """
-    wanted = {
-        name: text
-        for name, text in public_forms(exercises).items()
-        if only is None or Path(name).stem in only
-    }
+    wanted = public_forms(exercises, only)
     stale = []
     for name, text in wanted.items():
         path = folder / name

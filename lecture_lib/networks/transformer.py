@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from einops import einsum, rearrange
 from torch import Tensor, nn
 
-from lecture_lib.accounting.models import ModelConfig, a_config
+from lecture_lib.accounting.models import ModelConfig
+from lecture_lib.accounting.steps import check_parts
 from lecture_lib.quantity import LectureError
 
 
@@ -182,20 +183,7 @@ def transformer(
     fused: fused or eager causal attention; device: "meta" holds shapes alone
     LectureError for what it has no part for: latent attention, other than two norms a layer, a router's bias.
     """
-    built = {
-        "router_bias": False,
-        "kv_lora_rank": None,
-        "norms_per_layer": 2,
-        "type_vocab_size": 0,
-        "pooler": False,
-    }
-    for field, supported in built.items():
-        if (got := getattr(a_config(config), field)) != supported:
-            raise LectureError(f"expected {field} = {supported} for this Transformer; got {got}")
-    if config.value_dim != config.head_dim:
-        raise LectureError(f"expected v_head_dim = head_dim = {config.head_dim}; got {config.value_dim}")
-    if config.positions == "rotary" and config.head_dim % 2:
-        raise LectureError(f"expected an even head_dim for rotary positions; got {config.head_dim}")
+    check_parts(config, {"router_bias": False}, "this Transformer")
     return Transformer(config, fused=fused, device=device, dtype=dtype)
 
 
